@@ -1,0 +1,81 @@
+/* ring_format.h - the mapped ring beside each log: what must survive SIGKILL, readable by another program.
+ *
+ * One file per process, MAP_SHARED, written by the library with plain and atomic stores only (no system
+ * call per event), read by the launcher and by `report` while the process lives or after it is gone.
+ * All figures are in the byte order of the machine. Times are ticks (TSC, cntvct); two pairs of ticks and
+ * microseconds in the header, one taken at the start and one renewed at every slow event, convert them.
+ * Writers tear: an entry is valid when its seq is the one expected for its place.
+ */
+#ifndef SPARKSHIM_RING_FORMAT_H
+#define SPARKSHIM_RING_FORMAT_H
+
+#include <stdint.h>
+
+#define RING_MAGIC "SPKRING1"
+enum {
+  RING_VERSION = 1,
+  RING_SLOTS = 512,             /* threads that can be seen at once; later ones share the last slot */
+  RING_ALLOCS = 4096,           /* default number of allocation entries; SPARKSHIM_RING overrides, a power of two */
+  RING_ALLOCS_MAX = 1 << 20,
+  RING_ROUTES = 8,              /* allocation routes, see shim's enum alloc_route */
+  RING_SIZE_CLASSES = 48,       /* class = bit length of the size */
+  RING_NAME = 48,               /* longest hook name */
+};
+
+/* One thread. 128 bytes: two cache lines, so that neighbours do not share one. */
+struct ring_slot {
+  uint32_t tid;       /* 0 = free */
+  uint16_t call;      /* hook in flight (index into the name table), 0 = none */
+  uint16_t depth;     /* nesting of hooked calls */
+  uint64_t since;     /* ticks at which `call` was entered */
+  uint64_t arg;       /* size, count or handle of the call in flight */
+  uint16_t last_call; /* last productive call that returned well */
+  uint16_t pad0;
+  uint32_t pad1;
+  uint64_t last_activity; /* ticks at which it returned */
+  uint64_t calls;     /* hooked calls made by this thread */
+  uint64_t pad[10];
+};
+
+/* One allocation or free. */
+struct ring_alloc {
+  uint64_t seq;   /* 1 + running number, stored last; 0 = never used */
+  uint64_t ticks;
+  uint64_t ptr;   /* address or handle; 0 when refused */
+  uint64_t size;  /* bytes; for a free, what was held */
+  uint32_t tid;
+  uint16_t call;
+  uint16_t result; /* error number, 0 = granted */
+};
+
+struct ring_counters { /* per route */
+  uint64_t count, frees, failed, bytes, live, peak, untracked;
+  uint64_t by_class[RING_SIZE_CLASSES];
+};
+
+struct ring_header {
+  char magic[8];
+  uint32_t version;
+  uint32_t size;        /* of this header */
+  uint32_t pid;
+  uint32_t slots, slot_at;     /* number and file offset */
+  uint32_t allocs, alloc_at;
+  uint32_t names, name_at;     /* RING_NAME bytes each, NUL-padded; entry 0 is empty */
+  uint32_t routes, counter_at; /* struct ring_counters each */
+  uint32_t child_at;           /* one struct ring_child, for a vforked child */
+  uint64_t tick0, us0;         /* first pair: ticks, Unix microseconds */
+  uint64_t tick1, us1;         /* latest pair; odd us1_seq while it is being written */
+  uint32_t pair_seq;
+  uint32_t pad;
+  uint64_t alloc_next;         /* running number of the next entry */
+};
+
+/* Written between vfork and exec by the child, read by the parent when the child has ended. */
+struct ring_child {
+  uint32_t pid;
+  uint32_t pad;
+  char program[256];
+  char argv[744];
+};
+
+#endif
