@@ -8,3 +8,8 @@ target_compile_options(sparkshim_warnings INTERFACE
 add_library(sparkshim_freestanding INTERFACE)
 target_compile_options(sparkshim_freestanding INTERFACE
   $<$<COMPILE_LANGUAGE:C>:-ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector>)
+
+if(SPARKSHIM_SANITIZE)
+  add_compile_options(-fsanitize=${SPARKSHIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SPARKSHIM_SANITIZE})
+endif()
