@@ -32,7 +32,7 @@ struct ring_slot {
   uint16_t last_call; /* last productive call that returned well */
   uint16_t pad0;
   uint32_t pad1;
-  uint64_t last_activity; /* ticks at which it returned */
+  uint64_t last_activity; /* ticks at which it returned (an allocation or free: was entered) */
   uint64_t calls;     /* hooked calls made by this thread */
   uint64_t pad[10];
 };

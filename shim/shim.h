@@ -43,6 +43,7 @@ struct shim_thread {
   void *real;             /* set by a bound thunk just before it jumps to hook_<name>__any; read there first */
   uint32_t depth;         /* nesting of hooked calls: only the outermost counts */
   uint32_t busy;          /* inside our own slow path: pass everything through */
+  uintptr_t frame;        /* stack frame of the outermost hooked call: one entered above it shows that a longjmp left it */
   const char *asked;      /* family object asked for by the last tail-jumped dlopen, judged at the next event */
 };
 extern __thread struct shim_thread shim_thread __attribute__((tls_model("initial-exec")));
@@ -107,8 +108,11 @@ void observe(struct fact *fact);
 /* A slot of the ring for this thread; never NULL once awake. */
 struct ring_slot *ring_slot_get(void);
 /* Appends to the ring of allocations and the counters of `route`. Hot path, lock-free. */
-void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint32_t result);
-void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size);
+/* `ticks`: the call's entry, as in slot->since: reading the counter costs 12 ns on some machines, so a hooked
+ * allocation does it once. */
+void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint32_t result,
+                     uint64_t ticks);
+void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint64_t ticks);
 const struct ring_counters *ring_counters(enum alloc_route route);
 
 #endif
