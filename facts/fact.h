@@ -39,7 +39,9 @@ enum fact_kind {
 #define FACT(kind, doc) struct fact_##kind {
 #define FIELD(kind, type, name, unit, doc) fact_##type name;
 #define FACT_MEMORY(kind) struct fact_memory mem;
-#define FACT_END(kind) };
+#define FACT_END(kind) \
+  }                    \
+  ;
 #include "facts.def"
 
 struct fact {

@@ -26,7 +26,8 @@ enum {
 #include "facts.def"
   WIDTH_OF_FINDING = WIDTH_FRAME + 512 + 6 * (FINDING_TEXT + FINDING_OBJECT + 3 * FINDING_ITEMS * (FINDING_ITEM + 1))
 };
-#define FACT(kind, doc) _Static_assert((int)WIDTH_OF_##kind <= (int)FACT_JSON_MAX, "FACT_JSON_MAX is too small for " #kind);
+#define FACT(kind, doc) \
+  _Static_assert((int)WIDTH_OF_##kind <= (int)FACT_JSON_MAX, "FACT_JSON_MAX is too small for " #kind);
 #include "facts.def"
 _Static_assert((int)WIDTH_OF_FINDING <= (int)FACT_JSON_MAX, "FACT_JSON_MAX is too small for a finding");
 
@@ -221,21 +222,23 @@ static void fields_memory(struct out *o, const struct fact_memory *m) {
 
 static void put_fields(struct out *o, const struct fact *f) {
   switch (f->kind) {
-#define FACT(name, doc) \
-  case FACT_KIND_##name: fields_of_##name(o, &f->u.name); break;
+#define FACT(name, doc)              \
+  case FACT_KIND_##name:             \
+    fields_of_##name(o, &f->u.name); \
+    break;
 #include "facts.def"
-    case FACT_NONE:
-    case FACT_KIND_COUNT: break;
+  case FACT_NONE:
+  case FACT_KIND_COUNT: break;
   }
 }
 
 const char *fact_kind_word(enum fact_kind kind) {
   switch (kind) {
-#define FACT(name, doc) \
-  case FACT_KIND_##name: return #name;
-#include "facts.def"
-    case FACT_NONE:
-    case FACT_KIND_COUNT: break;
+#define FACT(name, doc)                \
+  case FACT_KIND_##name: return #name; \
+      #include "facts.def"
+  case FACT_NONE:
+  case FACT_KIND_COUNT: break;
   }
   return NULL;
 }

@@ -7,29 +7,29 @@
 
 const char *verdict_word(enum verdict v) {
   switch (v) {
-    case VERDICT_PASS: return "PASS";
-    case VERDICT_SKIP: return "SKIP";
-    case VERDICT_INFO: return "INFO";
-    case VERDICT_WARN: return "WARN";
-    case VERDICT_FAIL: return "FAIL";
+  case VERDICT_PASS: return "PASS";
+  case VERDICT_SKIP: return "SKIP";
+  case VERDICT_INFO: return "INFO";
+  case VERDICT_WARN: return "WARN";
+  case VERDICT_FAIL: return "FAIL";
   }
   return "SKIP";
 }
 
 const char *confidence_word(enum confidence c) {
   switch (c) {
-    case CONFIDENCE_LOW: return "low";
-    case CONFIDENCE_MEDIUM: return "medium";
-    case CONFIDENCE_HIGH: return "high";
+  case CONFIDENCE_LOW: return "low";
+  case CONFIDENCE_MEDIUM: return "medium";
+  case CONFIDENCE_HIGH: return "high";
   }
   return "low";
 }
 
 const char *retry_word(enum retry r) {
   switch (r) {
-    case RETRY_UNKNOWN: return "unknown";
-    case RETRY_USELESS: return "useless";
-    case RETRY_MAY_HELP: return "may_help";
+  case RETRY_UNKNOWN: return "unknown";
+  case RETRY_USELESS: return "useless";
+  case RETRY_MAY_HELP: return "may_help";
   }
   return "unknown";
 }

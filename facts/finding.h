@@ -28,12 +28,12 @@ struct finding {
   const char *cause; /* a word of causes.def */
   enum confidence confidence;
   enum retry retry;
-  uint64_t t;                   /* Unix time in microseconds of the deciding fact */
-  char object[FINDING_OBJECT];  /* what it is about (a call, a path): a later finding with the same g, cause
+  uint64_t t;                    /* Unix time in microseconds of the deciding fact */
+  char object[FINDING_OBJECT];   /* what it is about (a call, a path): a later finding with the same g, cause
                                    and object from the same process replaces this one */
-  char text[FINDING_TEXT];      /* one sentence: what, where, how much; no full stop, no newline */
-  struct finding_list evidence; /* readings, strongest first */
-  struct finding_list fixes;    /* in order of use; the first goes on the line */
+  char text[FINDING_TEXT];       /* one sentence: what, where, how much; no full stop, no newline */
+  struct finding_list evidence;  /* readings, strongest first */
+  struct finding_list fixes;     /* in order of use; the first goes on the line */
   struct finding_list ruled_out; /* "look-alike: the reading that excludes it" */
 };
 

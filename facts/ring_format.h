@@ -14,12 +14,13 @@
 #define RING_MAGIC "SPKRING1"
 enum {
   RING_VERSION = 1,
-  RING_SLOTS = 512,             /* threads that can be seen at once; later ones share the last slot */
-  RING_ALLOCS = 4096,           /* default number of allocation entries; SPARKSHIM_RING overrides, a power of two */
+  RING_SLOTS = 512,   /* threads that can be seen at once; later ones share the last slot */
+  RING_ALLOCS = 4096, /* default number of allocation entries; SPARKSHIM_RING overrides, a power of two */
   RING_ALLOCS_MAX = 1 << 20,
-  RING_ROUTES = 8,              /* allocation routes, see shim's enum alloc_route */
-  RING_SIZE_CLASSES = 48,       /* class = bit length of the size */
-  RING_NAME = 48,               /* longest hook name */
+  RING_ROUTES = 8,        /* allocation routes, see shim's enum alloc_route */
+  RING_TALLIES = 64,      /* threads with allocation counters of their own; later ones share the first */
+  RING_SIZE_CLASSES = 48, /* class = bit length of the size */
+  RING_NAME = 48,         /* longest hook name */
 };
 
 /* One thread. 128 bytes: two cache lines, so that neighbours do not share one. */
@@ -30,25 +31,48 @@ struct ring_slot {
   uint64_t since;     /* ticks at which `call` was entered */
   uint64_t arg;       /* size, count or handle of the call in flight */
   uint16_t last_call; /* last productive call that returned well */
-  uint16_t pad0;
-  uint32_t pad1;
+  uint16_t tally;     /* index of this thread's counters; 0 = the shared ones, or none yet */
+  uint32_t pad0;
   uint64_t last_activity; /* ticks at which it returned (an allocation or free: was entered) */
-  uint64_t calls;     /* hooked calls made by this thread */
+  uint64_t calls;         /* hooked calls made by this thread */
   uint64_t pad[10];
 };
 
 /* One allocation or free. */
 struct ring_alloc {
-  uint64_t seq;   /* 1 + running number, stored last; 0 = never used */
+  uint64_t seq; /* 1 + running number, stored last; 0 = never used */
   uint64_t ticks;
-  uint64_t ptr;   /* address or handle; 0 when refused */
-  uint64_t size;  /* bytes; for a free, what was held */
+  uint64_t ptr;  /* address or handle; 0 when refused */
+  uint64_t size; /* bytes; for a free, what was held */
   uint32_t tid;
   uint16_t call;
   uint16_t result; /* error number, 0 = granted */
 };
 
-struct ring_counters { /* per route */
+/* Counters are kept per thread, so that counting needs no locked instruction: their sum is what is asked for.
+ * Tally 0 is shared and counted atomically. Counters only grow; a tally outlives its thread. */
+struct ring_tally_route {
+  uint64_t count;                       /* granted requests */
+  uint64_t frees;                       /* frees of what was granted */
+  uint64_t failed;                      /* refused requests */
+  uint64_t bytes;                       /* sum of all granted */
+  uint64_t freed;                       /* sum of all freed */
+  uint64_t by_class[RING_SIZE_CLASSES]; /* granted requests by size class */
+};
+struct ring_tally {
+  struct ring_tally_route route[RING_ROUTES];
+};
+
+/* What cannot be summed afterwards. One cache line each. */
+struct ring_route {
+  int64_t live;       /* bytes held now; below 0 for a moment when a free overtakes its grant */
+  uint64_t peak;      /* most bytes held at once */
+  uint64_t untracked; /* grants that did not fit the table of live allocations */
+  uint64_t pad[5];
+};
+
+/* Sums for one route, made on reading; not part of the file. */
+struct ring_counters {
   uint64_t count, frees, failed, bytes, live, peak, untracked;
   uint64_t by_class[RING_SIZE_CLASSES];
 };
@@ -56,18 +80,19 @@ struct ring_counters { /* per route */
 struct ring_header {
   char magic[8];
   uint32_t version;
-  uint32_t size;        /* of this header */
+  uint32_t size; /* of this header */
   uint32_t pid;
-  uint32_t slots, slot_at;     /* number and file offset */
+  uint32_t slots, slot_at; /* number and file offset */
   uint32_t allocs, alloc_at;
-  uint32_t names, name_at;     /* RING_NAME bytes each, NUL-padded; entry 0 is empty */
-  uint32_t routes, counter_at; /* struct ring_counters each */
-  uint32_t child_at;           /* one struct ring_child, for a vforked child */
-  uint64_t tick0, us0;         /* first pair: ticks, Unix microseconds */
-  uint64_t tick1, us1;         /* latest pair; odd us1_seq while it is being written */
+  uint32_t names, name_at;    /* RING_NAME bytes each, NUL-padded; entry 0 is empty */
+  uint32_t tallies, tally_at; /* struct ring_tally each */
+  uint32_t routes, route_at;  /* struct ring_route each */
+  uint32_t child_at;          /* one struct ring_child, for a vforked child */
+  uint64_t tick0, us0;        /* first pair: ticks, Unix microseconds */
+  uint64_t tick1, us1;        /* latest pair; pair_seq is odd while it is being written */
   uint32_t pair_seq;
   uint32_t pad;
-  uint64_t alloc_next;         /* running number of the next entry */
+  _Alignas(64) uint64_t alloc_next; /* running number of the next entry; every thread writes it: a line of its own */
 };
 
 /* Written between vfork and exec by the child, read by the parent when the child has ended. */

@@ -100,6 +100,11 @@ enum hook_id hook_by_name(const char *name); /* HOOK_NONE when the name is not h
 void *hook_for(enum hook_id id, void *real);
 
 /* ---- facts out (observe.c, log.c, ring.c, line.c) ------------------------------------------------------ */
+/* Opens ring and log and writes the header record. Called once by shim_wake() when the settings are read, and by
+ * shim_same_process() in a forked child, which gets a ring and a log of its own (the caller then resets its
+ * thread's slot). Never fails: what cannot be opened is done without. Keeps errno. One thread. */
+void sinks_open(void);
+
 /* Hands a fact to the log and to the detectors, and their findings to log and stderr. Slow path: serialised by
  * a spin lock that is only tried (a thread that cannot get it in 10 ms drops the judging, not the record).
  * fact->t 0 means now, tid 0 the calling thread. Keeps errno. */
@@ -113,6 +118,11 @@ struct ring_slot *ring_slot_get(void);
 void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint32_t result,
                      uint64_t ticks);
 void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint64_t ticks);
-const struct ring_counters *ring_counters(enum alloc_route route);
+/* A grant that did not fit the table of live allocations. */
+void ring_untracked_note(enum alloc_route route);
+/* Sums of all threads' counters. A few us: slow path. */
+void ring_counters(enum alloc_route route, struct ring_counters *out);
+/* Where a vforked child leaves word of itself; NULL while there is no ring. */
+struct ring_child *ring_child(void);
 
 #endif

@@ -19,7 +19,9 @@ static const struct {
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
-static fact_u64 *field_at(struct fact_memory *m, unsigned i) { return (fact_u64 *)(void *)((char *)m + fields[i].offset); }
+static fact_u64 *field_at(struct fact_memory *m, unsigned i) {
+  return (fact_u64 *)(void *)((char *)m + fields[i].offset);
+}
 
 static void forget(struct fact_memory *m) {
   for (unsigned i = 0; i < FIELDS; i++) *field_at(m, i) = FACT_NO_U64;
@@ -43,7 +45,8 @@ static uint64_t number(const char *line, size_t size, size_t at, bool *ret_kb) {
   while (at < size && is_space(line[at])) at++;
   if (at == size || line[at] < '0' || line[at] > '9') return FACT_NO_U64;
   for (; at < size && line[at] >= '0' && line[at] <= '9'; at++)
-    if (__builtin_mul_overflow(v, 10U, &v) || __builtin_add_overflow(v, (unsigned)(line[at] - '0'), &v)) return FACT_NO_U64;
+    if (__builtin_mul_overflow(v, 10U, &v) || __builtin_add_overflow(v, (unsigned)(line[at] - '0'), &v))
+      return FACT_NO_U64;
   while (at < size && is_space(line[at])) at++;
   *ret_kb = size - at >= 2 && line[at] == 'k' && line[at + 1] == 'B';
   if (*ret_kb) at += 2;
