@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 static inline long sys_call6(long n, long a, long b, long c, long d, long e, long f) {
@@ -18,7 +19,10 @@ static inline long sys_call6(long n, long a, long b, long c, long d, long e, lon
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
   long ret;
-  __asm__ volatile("syscall" : "=a"(ret) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+  __asm__ volatile("syscall"
+                   : "=a"(ret)
+                   : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
   return ret;
 #elif defined(__aarch64__)
   register long x8 __asm__("x8") = n;
@@ -40,11 +44,19 @@ static inline long sys_call6(long n, long a, long b, long c, long d, long e, lon
 static inline int sys_openat(int dir, const char *path, int flags, unsigned mode) {
   return (int)sys_call6(SYS_openat, dir, (long)path, flags, (long)mode, 0, 0);
 }
-static inline int sys_open(const char *path, int flags, unsigned mode) { return sys_openat(SYS_AT_FDCWD, path, flags, mode); }
+static inline int sys_open(const char *path, int flags, unsigned mode) {
+  return sys_openat(SYS_AT_FDCWD, path, flags, mode);
+}
 static inline int sys_close(int fd) { return (int)sys_call6(SYS_close, fd, 0, 0, 0, 0, 0); }
-static inline long sys_read(int fd, void *buf, size_t n) { return sys_call6(SYS_read, fd, (long)buf, (long)n, 0, 0, 0); }
-static inline long sys_write(int fd, const void *buf, size_t n) { return sys_call6(SYS_write, fd, (long)buf, (long)n, 0, 0, 0); }
-static inline int sys_mkdirat(int dir, const char *path, unsigned mode) { return (int)sys_call6(SYS_mkdirat, dir, (long)path, (long)mode, 0, 0, 0); }
+static inline long sys_read(int fd, void *buf, size_t n) {
+  return sys_call6(SYS_read, fd, (long)buf, (long)n, 0, 0, 0);
+}
+static inline long sys_write(int fd, const void *buf, size_t n) {
+  return sys_call6(SYS_write, fd, (long)buf, (long)n, 0, 0, 0);
+}
+static inline int sys_mkdirat(int dir, const char *path, unsigned mode) {
+  return (int)sys_call6(SYS_mkdirat, dir, (long)path, (long)mode, 0, 0, 0);
+}
 static inline int sys_fallocate(int fd, long size) { return (int)sys_call6(SYS_fallocate, fd, 0, 0, size, 0, 0); }
 static inline int sys_getpid(void) { return (int)sys_call6(SYS_getpid, 0, 0, 0, 0, 0, 0); }
 static inline int sys_gettid(void) { return (int)sys_call6(SYS_gettid, 0, 0, 0, 0, 0, 0); }
@@ -55,7 +67,14 @@ static inline long sys_readlinkat(int dir, const char *path, char *buf, size_t n
 static inline void *sys_mmap(void *addr, size_t n, int prot, int flags, int fd, long offset) {
   return (void *)sys_call6(SYS_mmap, (long)addr, (long)n, prot, flags, fd, offset);
 }
-static inline int sys_munmap(void *addr, size_t n) { return (int)sys_call6(SYS_munmap, (long)addr, (long)n, 0, 0, 0, 0); }
+static inline int sys_munmap(void *addr, size_t n) {
+  return (int)sys_call6(SYS_munmap, (long)addr, (long)n, 0, 0, 0, 0);
+}
+/* glibc's struct stat is the kernel's on both machines. */
+static inline int sys_fstat(int fd, struct stat *st) { return (int)sys_call6(SYS_fstat, fd, (long)st, 0, 0, 0, 0); }
+static inline int sys_fcntl(int fd, int command, long arg) {
+  return (int)sys_call6(SYS_fcntl, fd, command, arg, 0, 0, 0);
+}
 static inline bool sys_is_error(const void *p) { return (uintptr_t)p > (uintptr_t)-4096; }
 
 static inline size_t str_length(const char *s) {

@@ -1,0 +1,95 @@
+/* procstat.c - reads /proc/<pid>/stat and other small files of /proc.
+ *
+ * Runs in the preloaded library while it wakes up, and in the program. Raw system calls only.
+ */
+#include "procstat.h"
+
+#include <fcntl.h>
+
+#include "sys.h"
+
+enum { NOT_STAT = -22 };
+
+/* The number at *at, which then stands behind it; false when there is none. */
+static bool next_number(const char *text, size_t *at, uint64_t *ret) {
+  uint64_t v = 0;
+  while (text[*at] == ' ') ++*at;
+  if (text[*at] == '-') ++*at; /* tty_nr and priorities may be negative; none of ours is */
+  if (text[*at] < '0' || text[*at] > '9') return false;
+  while (text[*at] >= '0' && text[*at] <= '9') v = v * 10 + (uint64_t)(text[(*at)++] - '0');
+  *ret = v;
+  return true;
+}
+
+int procstat_parse(const char *text, struct procstat *out) {
+  enum { PPID = 4, SESSION = 6, START = 22 };
+  struct procstat st = {0, 0, 0};
+  size_t at = 0, name_end = 0;
+  uint64_t v = 0;
+  /* The name may hold spaces and parentheses: it ends at the last one. */
+  for (size_t i = 0; text[i]; i++)
+    if (text[i] == ')') name_end = i;
+  if (!name_end || text[name_end + 1] != ' ' || !text[name_end + 2]) return NOT_STAT;
+  at = name_end + 3;
+  for (int field = PPID; field <= START; field++) {
+    if (!next_number(text, &at, &v)) return NOT_STAT;
+    if (field == PPID) st.ppid = (int)v;
+    if (field == SESSION) st.session = (int)v;
+    if (field == START) st.start = v;
+  }
+  *out = st;
+  return 0;
+}
+
+size_t proc_put_number(char *out, size_t size, size_t at, uint64_t n) {
+  char digits[20];
+  size_t first = sizeof(digits);
+  do {
+    digits[--first] = (char)('0' + n % 10);
+    n /= 10;
+  } while (n);
+  while (first < sizeof(digits) && at + 1 < size) out[at++] = digits[first++];
+  if (at < size) out[at] = '\0';
+  return at;
+}
+
+const char *proc_path(int pid, const char *name, char *out, size_t size) {
+  size_t at = str_copy(out, size, "/proc/");
+  if (pid)
+    at = proc_put_number(out, size, at, (uint64_t)pid);
+  else
+    at += str_copy(out + at, size - at, "self");
+  at += str_copy(out + at, size - at, "/");
+  str_copy(out + at, size - at, name);
+  return out;
+}
+
+static long read_whole(const char *path, char *out, size_t size) {
+  size_t used = 0;
+  long n;
+  int fd = sys_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+  if (fd < 0) return fd;
+  while ((n = sys_read(fd, out + used, size - 1 - used)) > 0) used += (size_t)n;
+  sys_close(fd);
+  if (n < 0) return n;
+  if (used && out[used - 1] == '\n') used--;
+  out[used] = '\0';
+  return (long)used;
+}
+
+long proc_text_read(const char *root, const char *path, char *out, size_t size) {
+  char below[4096];
+  if (root && *root) {
+    size_t at = str_copy(below, sizeof(below), root);
+    str_copy(below + at, sizeof(below) - at, path);
+    long n = read_whole(below, out, size);
+    if (n >= 0) return n;
+  }
+  return read_whole(path, out, size);
+}
+
+int procstat_read(int pid, struct procstat *out) {
+  char path[64], text[1024];
+  long n = read_whole(proc_path(pid, "stat", path, sizeof(path)), text, sizeof(text));
+  return n < 0 ? (int)n : procstat_parse(text, out);
+}
