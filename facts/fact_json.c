@@ -232,16 +232,12 @@ static void put_fields(struct out *o, const struct fact *f) {
   }
 }
 
-const char *fact_kind_word(enum fact_kind kind) {
-  switch (kind) {
-#define FACT(name, doc)                \
-  case FACT_KIND_##name: return #name; \
-      #include "facts.def"
-  case FACT_NONE:
-  case FACT_KIND_COUNT: break;
-  }
-  return NULL;
-}
+static const char *const kind_words[FACT_KIND_COUNT] = {
+#define FACT(name, doc) [FACT_KIND_##name] = #name,
+#include "facts.def"
+};
+
+const char *fact_kind_word(enum fact_kind kind) { return (unsigned)kind < FACT_KIND_COUNT ? kind_words[kind] : NULL; }
 
 /* ---- records -------------------------------------------------------------------------------------------------- */
 static void open_record(struct out *o, char *buffer, size_t size, uint64_t t, uint32_t tid, const char *kind) {
