@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What the library costs, measured side by side with the bare program and with an empty preload in one run.
+
+bench.py BUILD table               the table of README.md (scripts/bench)
+bench.py BUILD calls               exits 1 when a hooked call costs several times its budget over bare
+bench.py BUILD exec                exits 1 when an exec of /bin/true takes more than 10,000 instructions over the
+                                   empty preload (callgrind: exact, whatever else the machine does); 77 without valgrind
+bench.py BUILD import-torch PYTHON exits 1 when `import torch` takes more than 1.005 x the instructions (minutes)
+
+Times are the tenth percentile of many samples, the median of several rounds in which the three take turns. A
+shared machine's clock cannot resolve the budgets themselves (20 and 40 ns) well enough for a test, so `calls` allows
+four times as much; the table gives what was measured.
+"""
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+FEW, MANY = 1024, 1000 * 1000
+BUDGETS = {("cudaMalloc", FEW): 20, ("cudaFree", FEW): 20, ("cudaMalloc", MANY): 40, ("cudaFree", MANY): 40,
+           ("dlsym_miss", FEW): 20}
+EXEC_BUDGET = 10000
+IMPORT_BUDGET = 1.005
+
+
+class Bench:
+    def __init__(self, build):
+        self.build = os.path.abspath(build)
+        self.folder = tempfile.mkdtemp(prefix="bench.")
+        # Names of one length: the size of the environment moves instruction counts.
+        self.preloads = {"bare": None, "empty": os.path.join(self.folder, "preload_empty.so"),
+                         "shim": os.path.join(self.folder, "preload_shim0.so")}
+        shutil.copy(os.path.join(self.build, "tests", "bench", "libbench_empty.so"), self.preloads["empty"])
+        shutil.copy(os.path.realpath(os.path.join(self.build, "lib", "libsparkshim.so")), self.preloads["shim"])
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def env(self, mode):
+        env = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "LANG": "C", "SPARKSHIM_DIR": self.folder + "/logs"}
+        if self.preloads[mode]:
+            env["LD_PRELOAD"] = self.preloads[mode]
+        return env
+
+    def calls(self, rounds, samples):
+        """(name, live) -> mode -> p10 in ns, the median over the rounds."""
+        raw = {}
+        program = os.path.join(self.build, "bin", "bench_calls")
+        for live in (FEW, MANY):
+            for _ in range(rounds):
+                for mode in self.preloads:
+                    out = subprocess.run([program, str(live), str(samples)], env=self.env(mode), check=True,
+                                         capture_output=True, text=True).stdout
+                    for line in out.splitlines():
+                        name, ns = line.split()
+                        raw.setdefault((name, live), {}).setdefault(mode, []).append(float(ns))
+        return {key: {mode: statistics.median(v) for mode, v in modes.items()} for key, modes in raw.items()}
+
+    def instructions(self, mode, command):
+        """Instructions of `command` and its children under callgrind; of them, those in the library itself."""
+        out = os.path.join(self.folder, "callgrind.out")
+        subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, "--quiet"] + command,
+                       env=self.env(mode), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        total = own = 0
+        in_library = False
+        names = {}
+        with open(out) as f:
+            called = False
+            for line in f:
+                if line.startswith("summary:") or line.startswith("totals:"):
+                    total = int(line.split()[1])
+                elif line.startswith("ob="):
+                    number, _, name = line[3:].strip().partition(" ")
+                    names.setdefault(number, name)
+                    in_library = "preload_shim0" in names[number]
+                elif line.startswith("calls="):
+                    called = True
+                elif re.match(r"[+\-*\d]", line):
+                    if in_library and not called:
+                        own += int(line.split()[1])
+                    called = False
+        return total, own
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return "%s, %d cores, %s %s" % (model, os.cpu_count(), platform.system(), platform.release())
+
+
+def check_calls(bench):
+    failed = False
+    for (name, live), ns in sorted(bench.calls(3, 4000).items()):
+        budget = BUDGETS.get((name, live))
+        if budget is None:
+            continue
+        over = ns["shim"] - ns["bare"]
+        bad = over > 4 * budget
+        failed = failed or bad
+        print("%s with %d live: %.1f ns over bare (%.1f), allowed here %d%s" %
+              (name, live, over, ns["bare"], 4 * budget, ": TOO SLOW" if bad else ""))
+    return 1 if failed else 0
+
+
+def check_exec(bench):
+    if not shutil.which("valgrind"):
+        return 77
+    empty, _ = bench.instructions("empty", ["/bin/true"])
+    shim, own = bench.instructions("shim", ["/bin/true"])
+    print("exec of /bin/true: empty preload %d, with the library %d: %+d instructions (%d in the library itself)" %
+          (empty, shim, shim - empty, own))
+    return 1 if shim - empty > EXEC_BUDGET or shim == empty else 0
+
+
+def import_torch(bench, python):
+    command = [python, "-c", "import torch"]
+    empty, _ = bench.instructions("empty", command)
+    shim, own = bench.instructions("shim", command)
+    print("import torch: empty preload %d, with the library %d instructions: %.5f x (%d in the library itself)" %
+          (empty, shim, shim / empty, own))
+    return empty, shim, own
+
+
+def table(bench, python):
+    rows = []
+    for (name, live), ns in sorted(bench.calls(5, 20000).items(), key=lambda r: (r[0][1], r[0][0])):
+        if (name, live) in BUDGETS:
+            what = "%s, %s live" % (name, "a million" if live == MANY else live) if name != "dlsym_miss" else "dlsym that finds nothing"
+            rows.append((what, "%.1f ns" % ns["bare"], "%.1f ns" % ns["empty"], "%.1f ns" % ns["shim"],
+                         "%+.1f ns" % (ns["shim"] - ns["bare"]), "<= %d ns" % BUDGETS[(name, live)]))
+    if shutil.which("valgrind"):
+        counts = [bench.instructions(mode, ["/bin/true"])[0] for mode in ("bare", "empty", "shim")]
+        rows.append(["exec of /bin/true"] + ["%d instr." % c for c in counts] +
+                    ["%+d over empty" % (counts[2] - counts[1]), "<= %d" % EXEC_BUDGET])
+        if python:
+            empty, shim, _ = import_torch(bench, python)
+            rows.append(["import torch", "", "%d instr." % empty, "%d instr." % shim, "%.5f x" % (shim / empty),
+                         "<= %.3f x" % IMPORT_BUDGET])
+    print("| what | bare | empty preload | with sparkshim | over bare | budget |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print("\nTenth percentile of TSC or cntvct ticks per call, callgrind for instructions, one run. Machine: %s." % machine())
+    return 0
+
+
+def main():
+    bench = Bench(sys.argv[1])
+    python = sys.argv[3] if len(sys.argv) > 3 else None
+    try:
+        if sys.argv[2] == "calls":
+            return check_calls(bench)
+        if sys.argv[2] == "exec":
+            return check_exec(bench)
+        if sys.argv[2] == "import-torch":
+            if not shutil.which("valgrind"):
+                return 77
+            empty, shim, _ = import_torch(bench, python)
+            return 1 if shim / empty > IMPORT_BUDGET else 0
+        return table(bench, python)
+    finally:
+        bench.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
