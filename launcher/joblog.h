@@ -1,0 +1,17 @@
+/* joblog.h - the launcher's own file in the run directory: header, job_start, job_end. What must survive a
+ * power-off stands there: each record is written by one write(2) and fsynced.
+ */
+#ifndef SPARKSHIM_JOBLOG_H
+#define SPARKSHIM_JOBLOG_H
+
+#include "fact.h"
+
+/* Opens launcher-<host>-<pid>.ndjson in the folder `dir` and writes its header. Returns the file, or negative
+ * errno. */
+int joblog_open(int dir, const char *run, const char *run_from);
+
+/* Appends one record, t = now. A file below 0, and a full disk, cost the record alone. */
+void joblog_start(int file, int pid, char **argv);
+void joblog_end(int file, int pid, int status);
+
+#endif

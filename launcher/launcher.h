@@ -1,0 +1,24 @@
+/* launcher.h - what the files of the `sparkshim` program share.
+ *
+ * One file per verb. A verb gets its own argv (argv[0] is the verb) and returns the exit status of the
+ * program. The program runs outside the watched job: it may allocate, use stdio and jansson. It never links
+ * CUDA, NVML or the preloaded library.
+ */
+#ifndef SPARKSHIM_LAUNCHER_H
+#define SPARKSHIM_LAUNCHER_H
+
+#include <stdbool.h>
+
+/* Statuses of `run` itself, as env(1), timeout(1) and nohup(1) have them. */
+enum { STATUS_LAUNCHER_FAILED = 125, STATUS_CANNOT_RUN = 126, STATUS_NOT_FOUND = 127 };
+
+int verb_run(int argc, char **argv);
+
+/* The program called as `sparkrun`: argv[0] is that name. */
+int sparkrun_main(int argc, char **argv);
+
+/* One line "sparkshim: ..." on stderr by one write(2), at most 1024 bytes; nothing after say_nothing(). */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_nothing(void);
+
+#endif

@@ -1,0 +1,28 @@
+/* say.c - the launcher's own lines on stderr. They share the terminal with the job: one write(2) per line,
+ * so that lines of two processes do not mix.
+ */
+#include "launcher.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool silent;
+
+void say_nothing(void) { silent = true; }
+
+void say(const char *format, ...) {
+  char line[1024] = "sparkshim: ";
+  size_t at = strlen(line);
+  if (silent) return;
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(line + at, sizeof line - at - 1, format, args);
+  va_end(args);
+  if (n < 0) return;
+  at = strlen(line);
+  line[at++] = '\n';
+  ssize_t written = write(STDERR_FILENO, line, at);
+  (void)written; /* a closed or full stderr has nobody to tell */
+}
