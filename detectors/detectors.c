@@ -38,8 +38,10 @@ uint32_t det_mask(const char *text) {
     bool off = false;
     while (*end && *end != ',') end++;
     uint32_t bit = word_bit(text, end, &off);
-    if (off) without |= bit;
-    else only |= bit;
+    if (off)
+      without |= bit;
+    else
+      only |= bit;
     text = *end ? end + 1 : end;
   }
   return (only ? only : MASK_ALL) & ~without;

@@ -76,10 +76,14 @@ static struct g03_judgement judge_exhausted(const struct g03_reading *r, uint64_
 /* Free memory fell short of `size`, free memory and page cache together do not. */
 static struct g03_judgement judge_reclaimable(const struct g03_reading *r, uint64_t size) {
   enum g03_doubt doubt = G03_SURE;
-  if (r->huge) doubt = G03_DOUBT_HUGETLB;
-  else if (size && r->free >= size) doubt = G03_DOUBT_FITS;
-  else if (r->cache < g03_gap(r) / 2) doubt = G03_DOUBT_NOT_CACHE;
-  else if (r->obtainable - size < 2 * r->reserve) doubt = G03_DOUBT_NARROW;
+  if (r->huge)
+    doubt = G03_DOUBT_HUGETLB;
+  else if (size && r->free >= size)
+    doubt = G03_DOUBT_FITS;
+  else if (r->cache < g03_gap(r) / 2)
+    doubt = G03_DOUBT_NOT_CACHE;
+  else if (r->obtainable - size < 2 * r->reserve)
+    doubt = G03_DOUBT_NARROW;
   return judgement(G03_RECLAIMABLE, doubt == G03_SURE ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM, doubt);
 }
 
@@ -95,12 +99,14 @@ static bool asks_for_existing(const char *call) {
 
 static struct g03_judgement judge(const struct g03_event *e) {
   struct g03_reading r = g03_read(&e->mem);
-  uint64_t size = asks_for_existing(e->call) ? 0 : e->size;
+  uint64_t size = asks_for_existing(e->call) ? 0 : or_zero(e->size);
   if (!r.known) return judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_UNREAD);
-  if (oversize(&r, e->size)) return judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
+  if (oversize(&r, size)) return judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
   struct g03_judgement j = judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_OTHER_LIMIT);
-  if (r.obtainable < plus(size, r.reserve)) j = judge_exhausted(&r, size);
-  else if (r.free < plus(size, r.reserve)) j = judge_reclaimable(&r, size);
+  if (r.obtainable < plus(size, r.reserve))
+    j = judge_exhausted(&r, size);
+  else if (r.free < plus(size, r.reserve))
+    j = judge_reclaimable(&r, size);
   if (e->route == G03_NCCL && j.confidence == CONFIDENCE_HIGH) {
     j.confidence = CONFIDENCE_MEDIUM;
     j.doubt = G03_DOUBT_NCCL;
@@ -143,7 +149,7 @@ static void on_refusal(struct g03_state *s, const struct g03_event *e, uint64_t 
   struct g03_judgement j = judge(e);
   if (e->route == G03_NCCL && j.cause == G03_UNEXPLAINED) return; /* nothing says that it was memory */
   struct g03_record *rec = &s->record[e->route][j.cause];
-  note_size(rec, e->size);
+  note_size(rec, or_zero(e->size));
   rec->last = *e;
   rec->judged = j;
   rec->refused = plus(rec->refused, times);
@@ -159,8 +165,13 @@ static void on_alloc_failed(struct g03_state *s, const struct fact *fact, struct
   bool about_memory = route == G03_NCCL ? a->result == NCCL_CUDA_FAILED || a->result == NCCL_SYSTEM_FAILED
                                         : a->result == CUDA_OUT_OF_MEMORY;
   if (!about_memory) return;
-  struct g03_event e = {.route = route, .t = fact->t, .size = or_zero(a->size), .result = a->result,
-                        .live_device = a->live_device, .live_pinned = a->live_pinned, .mem = a->mem};
+  struct g03_event e = {.route = route,
+                        .t = fact->t,
+                        .size = a->size,
+                        .result = a->result,
+                        .live_device = a->live_device,
+                        .live_pinned = a->live_pinned,
+                        .mem = a->mem};
   text_copy(e.call, sizeof e.call, a->call);
   on_refusal(s, &e, known(a->repeat) && a->repeat ? a->repeat : 1, out);
 }
@@ -173,8 +184,13 @@ static void on_alloc_large(struct g03_state *s, const struct fact *fact, struct 
   enum g03_route route = route_of(a->route);
   struct g03_record *rec = &s->record[route][G03_OVERSIZE];
   if (rec->shown) return;
-  rec->last = (struct g03_event){.route = route, .t = fact->t, .size = a->size, .result = FACT_NO_I64,
-                                 .live_device = FACT_NO_U64, .live_pinned = FACT_NO_U64, .mem = a->mem};
+  rec->last = (struct g03_event){.route = route,
+                                 .t = fact->t,
+                                 .size = a->size,
+                                 .result = FACT_NO_I64,
+                                 .live_device = FACT_NO_U64,
+                                 .live_pinned = FACT_NO_U64,
+                                 .mem = a->mem};
   text_copy(rec->last.call, sizeof rec->last.call, a->call);
   rec->judged = judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
   warn_at_once(rec, out);
@@ -243,8 +259,12 @@ static void on_mem_query(struct g03_state *s, const struct fact *fact, struct de
   if (q->result == 0) {
     on_answer(s, fact, out);
   } else if (q->result == CUDA_OUT_OF_MEMORY) {
-    struct g03_event e = {.route = G03_QUERY, .t = fact->t, .result = q->result, .live_device = FACT_NO_U64,
-                          .live_pinned = FACT_NO_U64, .mem = q->mem};
+    struct g03_event e = {.route = G03_QUERY,
+                          .t = fact->t,
+                          .result = q->result,
+                          .live_device = FACT_NO_U64,
+                          .live_pinned = FACT_NO_U64,
+                          .mem = q->mem};
     text_copy(e.call, sizeof e.call, q->call);
     on_refusal(s, &e, 1, out);
   }
@@ -296,12 +316,12 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_state *s = state;
   if (s->discrete) return;
   switch (fact->kind) {
-    case FACT_KIND_mem_query: on_mem_query(s, fact, out); break;
-    case FACT_KIND_alloc_large: on_alloc_large(s, fact, out); break;
-    case FACT_KIND_alloc_failed: on_alloc_failed(s, fact, out); break;
-    case FACT_KIND_alloc_recovered: on_alloc_recovered(s, fact, out); break;
-    case FACT_KIND_exit: on_exit_fact(s, fact, out); break;
-    default: break;
+  case FACT_KIND_mem_query: on_mem_query(s, fact, out); break;
+  case FACT_KIND_alloc_large: on_alloc_large(s, fact, out); break;
+  case FACT_KIND_alloc_failed: on_alloc_failed(s, fact, out); break;
+  case FACT_KIND_alloc_recovered: on_alloc_recovered(s, fact, out); break;
+  case FACT_KIND_exit: on_exit_fact(s, fact, out); break;
+  default: break;
   }
 }
 

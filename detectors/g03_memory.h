@@ -11,34 +11,43 @@ enum g03_cause { G03_RECLAIMABLE, G03_EXHAUSTED, G03_OVERSIZE, G03_UNEXPLAINED, 
 
 /* The routes of alloc_failed.route; a query is cudaMemGetInfo itself. */
 enum g03_route {
-  G03_DEVICE, G03_MANAGED, G03_PINNED, G03_POOL, G03_VMM, G03_ARRAY, G03_NCCL, G03_QUERY, G03_OTHER, G03_ROUTES
+  G03_DEVICE,
+  G03_MANAGED,
+  G03_PINNED,
+  G03_POOL,
+  G03_VMM,
+  G03_ARRAY,
+  G03_NCCL,
+  G03_QUERY,
+  G03_OTHER,
+  G03_ROUTES
 };
 
 /* What one reading of memory means for CUDA on a machine with one memory. */
 struct g03_reading {
-  bool known;          /* MemTotal, MemFree and MemAvailable were readable */
+  bool known; /* MemTotal, MemFree and MemAvailable were readable */
   uint64_t total;
   uint64_t free;       /* MemFree without the free part of a CMA area, which CUDA does not get */
   uint64_t available;  /* MemAvailable, less the same */
   uint64_t obtainable; /* what CUDA can get at best: free HugeTLB pages where HugeTLB is in use, else `available` */
   uint64_t cache;      /* page cache and kernel caches that reclaim may take, locked ones included */
   uint64_t swap_total, swap_free;
-  uint64_t swappable;  /* anonymous memory that swap has room for */
-  uint64_t reserve;    /* what kernel and driver keep for themselves */
-  bool huge;           /* HugeTLB is in use */
+  uint64_t swappable; /* anonymous memory that swap has room for */
+  uint64_t reserve;   /* what kernel and driver keep for themselves */
+  bool huge;          /* HugeTLB is in use */
 };
 
 enum g03_doubt { /* the look-alike that the readings do not exclude */
-  G03_SURE,
-  G03_DOUBT_UNREAD,     /* no reading of memory */
-  G03_DOUBT_HUGETLB,    /* HugeTLB in use: both figures are possible */
-  G03_DOUBT_SWAP,       /* swapping others out would have made room */
-  G03_DOUBT_NARROW,     /* within the reserve of the other cause */
-  G03_DOUBT_FITS,       /* MemFree alone covers the request: error 2 may not be about memory */
-  G03_DOUBT_NOT_CACHE,  /* the page cache does not account for MemAvailable */
-  G03_DOUBT_NCCL,       /* NCCL's error number does not say "memory" */
-  G03_DOUBT_DISCRETE,   /* the GPU turned out to have memory of its own */
-  G03_DOUBT_OTHER_LIMIT /* memory is there: a limit of a pool or process, fragmentation, or no memory error at all */
+                 G03_SURE,
+                 G03_DOUBT_UNREAD,    /* no reading of memory */
+                 G03_DOUBT_HUGETLB,   /* HugeTLB in use: both figures are possible */
+                 G03_DOUBT_SWAP,      /* swapping others out would have made room */
+                 G03_DOUBT_NARROW,    /* within the reserve of the other cause */
+                 G03_DOUBT_FITS,      /* MemFree alone covers the request: error 2 may not be about memory */
+                 G03_DOUBT_NOT_CACHE, /* the page cache does not account for MemAvailable */
+                 G03_DOUBT_NCCL,      /* NCCL's error number does not say "memory" */
+                 G03_DOUBT_DISCRETE,  /* the GPU turned out to have memory of its own */
+                 G03_DOUBT_OTHER_LIMIT /* memory is there: a limit of a pool or process, fragmentation, or no memory error at all */
 };
 
 struct g03_judgement {
@@ -52,7 +61,7 @@ struct g03_event {
   char call[FINDING_OBJECT];
   enum g03_route route;
   uint64_t t;
-  uint64_t size; /* 0 for a query */
+  uint64_t size; /* FACT_NO_U64: not known (some arrays); 0 for a query */
   int64_t result;
   uint64_t live_device, live_pinned;
   struct fact_memory mem;

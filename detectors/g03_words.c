@@ -10,9 +10,10 @@
 static const char *const cause_words[G03_CAUSES] = {"alloc_refused_reclaimable", "alloc_refused_exhausted",
                                                     "oversize_request", "alloc_refused_unexplained"};
 static const char *const route_words[G03_ROUTES] = {"device", "managed", "pinned", "pool", "vmm",
-                                                    "array", "nccl", "query", "other"};
+                                                    "array",  "nccl",    "query",  "other"};
 
-static const char drop_caches[] = "drop the page cache before the next start: sync; echo 3 | sudo tee /proc/sys/vm/drop_caches";
+static const char drop_caches[] =
+    "drop the page cache before the next start: sync; echo 3 | sudo tee /proc/sys/vm/drop_caches";
 
 static bool known(uint64_t n) { return n != FACT_NO_U64; }
 
@@ -50,18 +51,20 @@ static void say_sentence(struct text *t, const struct g03_record *rec, const str
   text_add(t, " was refused with error ");
   text_number(t, (uint64_t)e->result);
   switch (rec->judged.cause) {
-    case G03_RECLAIMABLE:
-      add_size(t, " although ", r->available, " can be had: ");
-      add_size(t, "only ", r->free, " is free, the rest is page cache that the kernel could have given up");
-      break;
-    case G03_EXHAUSTED:
-      add_size(t, ": memory is used up, ", r->obtainable, " can be had");
-      if (!r->huge) add_size(t, ", of which page cache ", g03_gap(r), "");
-      break;
-    default:
-      if (r->known) add_size(t, " although ", r->free, " is free: not explained by the machine's memory");
-      else text_add(t, "; the machine's memory could not be read");
-      break;
+  case G03_RECLAIMABLE:
+    add_size(t, " although ", r->available, " can be had: ");
+    add_size(t, "only ", r->free, " is free, the rest is page cache that the kernel could have given up");
+    break;
+  case G03_EXHAUSTED:
+    add_size(t, ": memory is used up, ", r->obtainable, " can be had");
+    if (!r->huge) add_size(t, ", of which page cache ", g03_gap(r), "");
+    break;
+  default:
+    if (r->known)
+      add_size(t, " although ", r->free, " is free: not explained by the machine's memory");
+    else
+      text_add(t, "; the machine's memory could not be read");
+    break;
   }
 }
 
@@ -141,14 +144,17 @@ static void evidence_end(struct finding_list *list, uint64_t t_seen, const struc
 static void evidence_doubt(struct finding_list *list, enum g03_doubt doubt) {
   static const char *const words[] = {
       [G03_DOUBT_UNREAD] = "not excluded: any cause, /proc/meminfo could not be read",
-      [G03_DOUBT_HUGETLB] = "not excluded: HugeTLB is in use, so that MemAvailable and the free huge pages both may count",
+      [G03_DOUBT_HUGETLB] =
+          "not excluded: HugeTLB is in use, so that MemAvailable and the free huge pages both may count",
       [G03_DOUBT_SWAP] = "not excluded: the kernel could have made room by swapping others out",
       [G03_DOUBT_NARROW] = "not excluded: the request is within the machine's reserve of what can be had",
       [G03_DOUBT_FITS] = "not excluded: a cause other than memory, as MemFree alone covers the request",
-      [G03_DOUBT_NOT_CACHE] = "not excluded: memory in use, as page cache accounts for less than half of the difference",
+      [G03_DOUBT_NOT_CACHE] =
+          "not excluded: memory in use, as page cache accounts for less than half of the difference",
       [G03_DOUBT_NCCL] = "not excluded: another failure inside NCCL, its error number does not say memory",
       [G03_DOUBT_DISCRETE] = "cudaMemGetInfo's total is not MemTotal",
-      [G03_DOUBT_OTHER_LIMIT] = "not excluded: a limit of the pool or the process, fragmentation, an error that is not about memory",
+      [G03_DOUBT_OTHER_LIMIT] =
+          "not excluded: a limit of the pool or the process, fragmentation, an error that is not about memory",
   };
   if (doubt != G03_SURE) add_item(list, words[doubt]);
 }
@@ -157,13 +163,16 @@ static void rule_out(struct finding *f, const struct g03_record *rec, const stru
   enum g03_cause cause = rec->judged.cause;
   if (!r->known || cause == G03_OVERSIZE) return;
   if (cause == G03_RECLAIMABLE && rec->judged.doubt == G03_SURE)
-    add_item_size(&f->ruled_out, "alloc_refused_exhausted: MemAvailable ", r->available, " covers the request and a reserve");
+    add_item_size(&f->ruled_out, "alloc_refused_exhausted: MemAvailable ", r->available,
+                  " covers the request and a reserve");
   if (cause == G03_EXHAUSTED && rec->judged.doubt == G03_SURE)
-    add_item_size(&f->ruled_out, "page_cache_counted: giving up all page cache would add ", g03_gap(r), " and not be enough");
+    add_item_size(&f->ruled_out, "page_cache_counted: giving up all page cache would add ", g03_gap(r),
+                  " and not be enough");
   if (cause == G03_EXHAUSTED || cause == G03_RECLAIMABLE)
     add_item_size(&f->ruled_out, "an error that is not about memory: MemFree was down to ", r->free, "");
   if (cause == G03_UNEXPLAINED)
-    add_item_size(&f->ruled_out, "alloc_refused_exhausted, alloc_refused_reclaimable: MemFree ", r->free, " covers the request");
+    add_item_size(&f->ruled_out, "alloc_refused_exhausted, alloc_refused_reclaimable: MemFree ", r->free,
+                  " covers the request");
   add_item_size(&f->ruled_out, "oversize_request: the request is below memory and swap together, ",
                 r->total + r->swap_total, "");
 }
@@ -172,7 +181,8 @@ static void fix_reclaimable(struct finding *f, const struct g03_event *e, const 
   if (known(e->mem.mapped) && e->mem.mapped >= g03_gap(r) / 2)
     add_item(&f->fixes, "load the files without mmap, or unmap them first: cache of mapped files cannot be dropped");
   add_item(&f->fixes, drop_caches);
-  add_item(&f->fixes, "read large files so that they do not stay cached: O_DIRECT, or posix_fadvise DONTNEED after reading");
+  add_item(&f->fixes,
+           "read large files so that they do not stay cached: O_DIRECT, or posix_fadvise DONTNEED after reading");
 }
 
 /* Who holds it decides what to do first. */
@@ -182,32 +192,35 @@ static void fix_exhausted(struct finding *f, const struct g03_event *e, const st
   bool pinned = known(e->live_pinned) && e->live_pinned >= used / 4;
   bool huge = r->huge && e->mem.huge_total >= used / 4;
   if (huge) add_item(&f->fixes, "shrink the HugeTLB pool (vm.nr_hugepages): its pages serve nobody else");
-  if (pinned) add_item(&f->fixes, "hold less pinned host memory in this process: pin_memory, offload and staging buffers");
+  if (pinned)
+    add_item(&f->fixes, "hold less pinned host memory in this process: pin_memory, offload and staging buffers");
   if (device)
     add_item(&f->fixes, "use a smaller batch, sequence or model, or free memory of this process before this point");
   if (!huge && !pinned && !device)
-    add_item(&f->fixes, "find out who holds the memory (nvidia-smi; ps -e -o pid,rss,args --sort=-rss) and end that first");
+    add_item(&f->fixes,
+             "find out who holds the memory (nvidia-smi; ps -e -o pid,rss,args --sort=-rss) and end that first");
   if (!device) add_item(&f->fixes, "use a smaller batch, sequence or model");
 }
 
 static void fix_refusal(struct finding *f, const struct g03_record *rec, const struct g03_reading *r) {
   switch (rec->judged.cause) {
-    case G03_RECLAIMABLE:
-      f->retry = RETRY_MAY_HELP;
-      fix_reclaimable(f, &rec->last, r);
-      break;
-    case G03_EXHAUSTED:
-      f->retry = RETRY_USELESS;
-      fix_exhausted(f, &rec->last, r);
-      break;
-    case G03_OVERSIZE:
-      f->retry = RETRY_USELESS;
-      add_item_size(&f->fixes, "ask for less than what can be had now, ", r->obtainable, "; split the tensor or stream it");
-      break;
-    default:
-      f->retry = RETRY_UNKNOWN;
-      add_item(&f->fixes, "look for a limit set on the pool or the process, and retry with a smaller request");
-      break;
+  case G03_RECLAIMABLE:
+    f->retry = RETRY_MAY_HELP;
+    fix_reclaimable(f, &rec->last, r);
+    break;
+  case G03_EXHAUSTED:
+    f->retry = RETRY_USELESS;
+    fix_exhausted(f, &rec->last, r);
+    break;
+  case G03_OVERSIZE:
+    f->retry = RETRY_USELESS;
+    add_item_size(&f->fixes, "ask for less than what can be had now, ", r->obtainable,
+                  "; split the tensor or stream it");
+    break;
+  default:
+    f->retry = RETRY_UNKNOWN;
+    add_item(&f->fixes, "look for a limit set on the pool or the process, and retry with a smaller request");
+    break;
   }
 }
 
