@@ -45,6 +45,7 @@ struct shim_thread {
   uint32_t busy;          /* inside our own slow path: pass everything through */
   uintptr_t frame;        /* stack frame of the outermost hooked call: one entered above it shows that a longjmp left it */
   const char *asked;      /* family object asked for by the last tail-jumped dlopen, judged at the next event */
+  uint32_t last_dl;       /* dl.c: which loader function this thread called last */
 };
 extern __thread struct shim_thread shim_thread __attribute__((tls_model("initial-exec")));
 
@@ -66,6 +67,7 @@ struct shim_settings {
   bool thread_on;         /* SPARKSHIM_THREAD != 0 */
   uint32_t detectors;     /* det_mask() of SPARKSHIM_DETECTORS */
   uint32_t ring_allocs;   /* entries of the allocation ring */
+  bool injected;          /* loaded by the driver (CUDA_INJECTION64_PATH): nothing is interposed */
 };
 extern struct shim_settings shim_settings;
 /* Value of an environment variable by our own walk of environ (/proc/self/environ before libc is up), or NULL. */
@@ -88,8 +90,16 @@ bool linkmap_init(void);
  * SONAME, or base name without one, is `soname`; never one of ours. NULL when there is none. Also finds
  * RTLD_LOCAL objects. Takes the loader's own lock for the walk: slow path only. */
 void *linkmap_symbol(const char *soname, const char *node, const char *symbol);
+/* Changes whenever an object may have been unmapped (dlclose). A look-up cached under another number is stale:
+ * one relaxed load on the hot path. */
+extern uint32_t shim_objects;
 /* Path of the object that holds `addr`, and the offset of addr from its base; false when there is none. */
 bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset);
+
+/* ---- loads (dl.c, ledger.c) ---------------------------------------------------------------------------- */
+/* Call at the entry of a hooked call while shim_thread.asked is set: finds out whether the object that this thread
+ * last asked for was loaded, and records what else was mapped meanwhile. Slow path. Keeps errno and dlerror's text. */
+void dl_settle(void);
 
 /* ---- hooks (hooks.c: table from hooks.def; bind.c: bound thunks) ------------------------------------------ */
 const char *hook_name(enum hook_id id);
