@@ -29,6 +29,9 @@ static log_callback user_log;
 int cublasCreate_v2(struct handle **out);
 int cublasCreate_v2(struct handle **out) {
   const struct driver_client *d = driver_client();
+  int fault = driver_client_world("cublasCreate", 0);
+  if (fault)
+    return fault;
   if (!out)
     return BLAS_INVALID_VALUE;
   if (!d || driver_client_context(d))
@@ -210,9 +213,12 @@ MATRIX_COPY_ASYNC(cublasSetMatrixAsync_64, int64_t)
 MATRIX_COPY_ASYNC(cublasGetMatrixAsync, int)
 MATRIX_COPY_ASYNC(cublasGetMatrixAsync_64, int64_t)
 
-static int compute(struct handle *handle) {
+static int compute(struct handle *handle, const char *name) {
   if (!handle)
     return BLAS_NOT_INITIALIZED;
+  int fault = driver_client_world(name, 0);
+  if (fault)
+    return fault;
   return (int)blas_from_driver(driver_client_launch(KERNEL_NAME, handle->stream));
 }
 
@@ -221,6 +227,6 @@ static int compute(struct handle *handle) {
 #define COMPUTE(name)                                                                                                \
   int name(struct handle *handle);                                                                                   \
   int name(struct handle *handle) {                                                                                  \
-    return compute(handle);                                                                                          \
+    return compute(handle, #name);                                                                                      \
   }
 #include "cublas.def"

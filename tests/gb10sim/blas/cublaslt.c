@@ -119,6 +119,9 @@ static int destroy(void *object) {
 int cublasLtCreate(struct context **out);
 int cublasLtCreate(struct context **out) {
   const struct driver_client *d = driver_client();
+  int fault = driver_client_world("cublasLtCreate", 0);
+  if (fault)
+    return fault;
   if (!out)
     return BLAS_INVALID_VALUE;
   if (!d || driver_client_context(d))
@@ -358,6 +361,9 @@ int cublasLtMatmul(struct context *context, void *operation, const void *alpha, 
     return BLAS_NOT_INITIALIZED;
   if (!operation || !alpha || !beta || !a_layout || !b_layout || !c_layout || !d_layout)
     return BLAS_INVALID_VALUE;
+  int fault = driver_client_world("cublasLtMatmul", 0);
+  if (fault)
+    return fault;
   return (int)blas_from_driver(driver_client_launch(KERNEL_NAME, stream));
 }
 

@@ -4,6 +4,7 @@
  * instruction. Layout as nvcc 13.0 writes it: OS ABI 0x41, ABI version 8, SM number in bits 8 to 15 of e_flags,
  * kernels marked by st_other 0x10.
  */
+#define _GNU_SOURCE
 #include "driver_client.h"
 
 #include <dlfcn.h>
@@ -135,4 +136,17 @@ CUresult driver_client_launch(const char *name, CUstream stream) {
   if (result)
     return result;
   return d->cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL);
+}
+
+typedef int (*world_call_fn)(const char *name, uint64_t size);
+static world_call_fn world_call;
+static pthread_once_t world_once = PTHREAD_ONCE_INIT;
+
+static void find_world(void) {
+  *(void **)&world_call = dlsym(RTLD_DEFAULT, "world_call");
+}
+
+int driver_client_world(const char *name, uint64_t size) {
+  pthread_once(&world_once, find_world);
+  return world_call ? world_call(name, size) : 0;
 }

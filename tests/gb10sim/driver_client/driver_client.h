@@ -8,6 +8,7 @@
 #define GB10SIM_DRIVER_CLIENT_H
 
 #include <cuda.h>
+#include <stdint.h>
 
 /* The entry points in use, by the names that cuGetProcAddress knows. */
 #define DRIVER_CLIENT_ENTRIES(X)                                                                                     \
@@ -32,5 +33,9 @@ CUresult driver_client_context(const struct driver_client *d);
 /* Launches the library's one kernel, which holds no instruction, on a stream. Thread-safe. `name` is the kernel's
  * name and must be the same in every call of a library. */
 CUresult driver_client_launch(const char *name, CUstream stream);
+
+/* What the scenario wants the library call `name` of `size` bytes to do: waits when it is to block, and returns the
+ * error number that it is to return, 0 for none. 0 as well where there is no simulated Spark in the process. */
+int driver_client_world(const char *name, uint64_t size);
 
 #endif
