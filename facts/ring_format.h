@@ -103,4 +103,22 @@ struct ring_child {
   char argv[744];
 };
 
+/* Sums the counters of one route over all threads; `out` is zeroed first. `live` never shows below 0. */
+static inline void ring_sum(const struct ring_tally *tallies, uint32_t n, const struct ring_route *routes,
+                            unsigned route, struct ring_counters *out) {
+  const int64_t live = __atomic_load_n(&routes[route].live, __ATOMIC_RELAXED);
+  *out = (struct ring_counters){.live = live > 0 ? (uint64_t)live : 0,
+                                .peak = __atomic_load_n(&routes[route].peak, __ATOMIC_RELAXED),
+                                .untracked = __atomic_load_n(&routes[route].untracked, __ATOMIC_RELAXED)};
+  for (uint32_t i = 0; i < n; i++) {
+    const struct ring_tally_route *t = &tallies[i].route[route];
+    out->count += __atomic_load_n(&t->count, __ATOMIC_RELAXED);
+    out->frees += __atomic_load_n(&t->frees, __ATOMIC_RELAXED);
+    out->failed += __atomic_load_n(&t->failed, __ATOMIC_RELAXED);
+    out->bytes += __atomic_load_n(&t->bytes, __ATOMIC_RELAXED);
+    for (unsigned c = 0; c < RING_SIZE_CLASSES; c++)
+      out->by_class[c] += __atomic_load_n(&t->by_class[c], __ATOMIC_RELAXED);
+  }
+}
+
 #endif

@@ -1,0 +1,55 @@
+/* line.c - the one line on the job's standard error.
+ *
+ * One write(2) of at most 512 bytes, and only while descriptor 2 is the file that it was when the library woke up: a
+ * job that closed it and opened a data file got its number. A pipe that is full is not waited for: the log
+ * has the finding. Raw system calls.
+ */
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <asm/termbits.h>
+
+#include "quiet.h"
+#include "sinks.h"
+#include "sys.h"
+
+#include "poison.h"
+
+enum { LINE_MAX_BYTES = 512, STDERR = 2 };
+
+static struct {
+  bool usable, terminal;
+  dev_t dev;
+  ino_t ino;
+} line;
+
+void line_open(void) {
+  struct stat st;
+  struct termios settings;
+  line.usable = shim_settings.stderr_on && sys_fstat(STDERR, &st) == 0;
+  if (!line.usable) return;
+  line.dev = st.st_dev;
+  line.ino = st.st_ino;
+  line.terminal = sys_call6(SYS_ioctl, STDERR, TCGETS, (long)&settings, 0, 0, 0) == 0;
+}
+
+static bool is_same_file(void) {
+  struct stat st;
+  return sys_fstat(STDERR, &st) == 0 && st.st_dev == line.dev && st.st_ino == line.ino;
+}
+
+static bool is_ready(void) {
+  static const int64_t at_once[2] = {0, 0};
+  struct pollfd fd = {.fd = STDERR, .events = POLLOUT};
+  return sys_call6(SYS_ppoll, (long)&fd, 1, (long)at_once, 0, 0, 0) == 1 && (fd.revents & POLLOUT);
+}
+
+void line_write(const struct finding *f) {
+  static const char clear[] = "\r\033[K"; /* what a progress bar left there */
+  char text[LINE_MAX_BYTES];
+  size_t at = 0;
+  if (!line.usable || !is_same_file() || !is_ready()) return;
+  if (line.terminal) at = str_copy(text, sizeof(text), clear);
+  at += finding_line(f, shim_settings.root != NULL, text + at, sizeof(text) - at);
+  text[at++] = '\n'; /* in the NUL's place */
+  quiet_write(STDERR, text, at);
+}
