@@ -74,6 +74,7 @@ extern struct shim_settings shim_settings;
 const char *shim_env(const char *name);
 
 /* ---- link map (linkmap.c) ---------------------------------------------------------------------------- */
+struct dl_phdr_info; /* link.h */
 /* Functions of libc itself, whatever stands in front of them. Filled before first use by linkmap_init(). */
 struct shim_real {
   void *(*dlopen)(const char *, int);
@@ -82,7 +83,7 @@ struct shim_real {
   void *(*dlvsym)(void *, const char *, const char *);
   int (*dlclose)(void *);
   char *(*dlerror)(void);
-  int (*dl_iterate_phdr)(int (*)(void *, size_t, void *), void *);
+  int (*dl_iterate_phdr)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 };
 extern struct shim_real shim_real;
 bool linkmap_init(void);
@@ -109,6 +110,9 @@ enum hook_id hook_by_name(const char *name); /* HOOK_NONE when the name is not h
  * pointer always gets the same thunk), else `real` itself (pool used up: one note). NULL stays NULL. */
 void *hook_for(enum hook_id id, void *real);
 
+/* Last counters of allocations and collectives, as facts, at exit(3) (calls.c). */
+void calls_final(void);
+
 /* ---- facts out (observe.c, log.c, ring.c, line.c) ------------------------------------------------------ */
 /* Opens ring and log and writes the header record. Called once by shim_wake() when the settings are read, and by
  * shim_same_process() in a forked child, which gets a ring and a log of its own (the caller then resets its
@@ -132,6 +136,9 @@ void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uin
 void ring_untracked_note(enum alloc_route route);
 /* Sums of all threads' counters. A few us: slow path. */
 void ring_counters(enum alloc_route route, struct ring_counters *out);
+/* Unix time in microseconds at which the last productive call of any thread returned, and its name; FACT_NO_U64 and
+ * NULL when there was none. Slow path. */
+uint64_t ring_last_activity(const char **ret_call);
 /* Where a vforked child leaves word of itself; NULL while there is no ring. */
 struct ring_child *ring_child(void);
 

@@ -1,0 +1,10 @@
+/* process.h - between init.c and process.c, exit.c. */
+#ifndef SPARKSHIM_PROCESS_H
+#define SPARKSHIM_PROCESS_H
+
+/* Looks the real functions up and keeps where a vforked child leaves word. Once, by the waking thread. */
+void process_init(void);
+/* Registers what is done at exit(3). Once, by the waking thread. */
+void exit_watch(void);
+
+#endif
