@@ -15,17 +15,17 @@ enum {
   FACT_JSON_MAX = 32768,   /* longest record, newline and NUL included; fact_json.c checks it against facts.def */
 };
 
-/* Writes `f` as one JSON object, newline and NUL into out[size]. size >= FACT_JSON_MAX always suffices. Returns
+/* Writes `f` as one JSON object, newline and NUL into buffer[size]. size >= FACT_JSON_MAX always suffices. Returns
  * the length without the NUL; 0, and an empty string, when it does not fit or the kind is unknown. Fields that
  * are not known (FACT_NO_U64, FACT_NO_I64, NULL, false) are left out. Numbers above 2^63-1 are written as that:
  * many JSON readers refuse more. Strings are UTF-8; a byte that is not part of a valid character, and each byte
  * of a character in U+F700..U+F7FF, is written as the character U+F700 + byte. A string too long is cut between two characters and
  * ends in U+F700 and the number of bytes left out, in decimal. */
-size_t fact_json(const struct fact *f, char *out, size_t size);
+size_t fact_json(const struct fact *f, char *buffer, size_t size);
 
 /* The record of a finding, thread `tid` (0: none). `count` emissions so far, the last of them at `last`
  * (microseconds); f->t is the time of the first. Same rules as fact_json. */
-size_t finding_json(const struct finding *f, uint32_t tid, uint64_t count, uint64_t last, char *out, size_t size);
+size_t finding_json(const struct finding *f, uint32_t tid, uint64_t count, uint64_t last, char *buffer, size_t size);
 
 /* Undoes in place what the writer did to bytes that are not UTF-8, in a string that a JSON reader gave. The mark
  * of a cut becomes "...". Returns false when the string was cut. */
