@@ -50,13 +50,14 @@ static inline void next_ready(void) {
 /* ---- names asked for ---------------------------------------------------------------------------------------- */
 
 /* Copies that outlive the caller's string, one of each, never given back. */
-enum { ASKED_NAMES = 64, ASKED_SIZE = 96 };
+enum { ASKED_NAMES = 64, ASKED_SIZE = 256 };
 static char asked_names[ASKED_NAMES][ASKED_SIZE];
 static uint32_t asked_count, asked_busy;
 
 static const char *asked_copy(const char *name) {
   const char *copy = NULL;
-  if (str_length(name) >= ASKED_SIZE || __atomic_exchange_n(&asked_busy, 1, __ATOMIC_ACQUIRE)) return NULL;
+  if (str_length(name) >= ASKED_SIZE) name = str_base(name);
+  if (__atomic_exchange_n(&asked_busy, 1, __ATOMIC_ACQUIRE)) return NULL;
   for (uint32_t i = 0; i < asked_count && !copy; i++)
     if (str_equal(asked_names[i], name)) copy = asked_names[i];
   if (!copy && asked_count < ASKED_NAMES) {
@@ -88,11 +89,11 @@ static void note_once(uint32_t *noted, const char *text) {
 void dl_settle(void) {
   static unsigned long long seen;
   const char *asked = shim_thread.asked;
-  if (!asked || shim_thread.busy) return;
+  if (!asked || shim_thread.busy || !shim_same_process()) return;
   shim_thread.busy++;
   shim_thread.asked = NULL;
   if (ledger_changed(&seen)) ledger_update("dlopen");
-  if (!ledger_mapped(asked)) record_failure(asked, NULL, family_of(asked), "unmapped");
+  if (!ledger_mapped(str_base(asked))) record_failure(asked, NULL, family_of(str_base(asked)), "unmapped");
   shim_thread.busy--;
 }
 
@@ -124,7 +125,7 @@ static void asking(const char *name, int flags, bool other_space) {
     note_once(&space_noted, "dlmopen loads objects into a namespace of their own: calls from there are not seen");
   else if (flags & OPEN_DEEPBIND)
     note_once(&deepbind_noted, "an object is loaded with RTLD_DEEPBIND: its own calls may pass this library by");
-  if (family && !other_space && !(flags & OPEN_NOLOAD)) shim_thread.asked = asked_copy(base);
+  if (family && !other_space && !(flags & OPEN_NOLOAD)) shim_thread.asked = asked_copy(name);
 }
 
 struct dl_step dl_pre_dlopen(const char *name, int flags) {
@@ -218,7 +219,7 @@ static void error_fetched(const char *text) {
   if (!awake_here()) return;
   shim_thread.busy++;
   shim_thread.asked = NULL;
-  record_failure(asked, text, asked ? family_of(asked) : family_in_text(text), "dlerror");
+  record_failure(asked, text, asked ? family_of(str_base(asked)) : family_in_text(text), "dlerror");
   shim_thread.busy--;
 }
 

@@ -2,8 +2,8 @@
  *
  * One word on a page that the kernel empties in a forked child (MADV_WIPEONFORK): one load on the hot path, and it
  * also sees children made by clone(2) without libc. Where the kernel does not do that (qemu-user answers 0 and does
- * nothing; gVisor), the fork handler of libc clears the word, and slow paths compare process ids. The handler is
- * registered in any case: it drops the forking thread's slot, which lies in the parent's ring.
+ * nothing; gVisor), the fork handler of libc clears the word, and the end of the process compares process ids. The
+ * handler is registered in any case: it drops the forking thread's slot, which lies in the parent's ring.
  *
  * A vforked child shares the word: it is its parent until it execs, and writes nothing (process.c).
  */
@@ -14,6 +14,7 @@
 
 #include "ledger.h"
 #include "linkmap.h"
+#include "process.h"
 #include "shim.h"
 #include "sys.h"
 
@@ -28,6 +29,7 @@ static void in_child(void) {
   __atomic_store_n(mark, 0, __ATOMIC_RELEASE);
   shim_thread.slot = NULL;
   shim_thread.depth = 0;
+  shim_thread.asked = NULL;
 }
 
 /* Linux refuses MADV_WIPEONFORK for shared memory; whoever accepts it there does not do it anywhere. */
@@ -75,6 +77,7 @@ static bool child_begins(void) {
   shim_thread.depth = 0;
   owner = sys_getpid();
   sinks_open();
+  process_init();
   __atomic_store_n(mark, 1, __ATOMIC_RELEASE);
   __atomic_store_n(&shim_life, 2, __ATOMIC_RELEASE);
   ledger_forget();

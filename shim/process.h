@@ -2,7 +2,8 @@
 #ifndef SPARKSHIM_PROCESS_H
 #define SPARKSHIM_PROCESS_H
 
-/* Looks the real functions up and keeps where a vforked child leaves word. Once, by the waking thread. */
+/* Looks the real functions up and keeps where a vforked child leaves word. By the waking thread, and again in
+ * a forked child with a ring of its own. */
 void process_init(void);
 /* Registers what is done at exit(3). Once, by the waking thread. */
 void exit_watch(void);

@@ -311,6 +311,18 @@ void ring_counters(enum alloc_route route, struct ring_counters *out) {
   if (__atomic_load_n(&ring.header, __ATOMIC_ACQUIRE)) ring_sum(ring.tallies, RING_TALLIES, ring.routes, route, out);
 }
 
+uint64_t ring_last_activity(const char **ret_call) {
+  const struct ring_header *h = __atomic_load_n(&ring.header, __ATOMIC_ACQUIRE);
+  const struct ring_slot *last = NULL;
+  *ret_call = NULL;
+  if (!h) return FACT_NO_U64;
+  for (uint32_t i = 0; i < RING_SLOTS; i++)
+    if (ring.slots[i].last_activity > (last ? last->last_activity : 0)) last = &ring.slots[i];
+  if (!last) return FACT_NO_U64;
+  *ret_call = hook_name((enum hook_id)last->last_call);
+  return clock_ticks_to_us(last->last_activity, h->tick0, h->us0, h->tick1, h->us1);
+}
+
 struct ring_child *ring_child(void) {
   return __atomic_load_n(&ring.header, __ATOMIC_ACQUIRE) ? ring.child : NULL;
 }
