@@ -52,7 +52,8 @@ struct unit {
   uint64_t factor;
 };
 static const struct unit sizes[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {NULL, 0}};
-static const struct unit times[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", 3600000000}, {NULL, 0}};
+static const struct unit times[] = {{"us", 1},       {"ms", 1000},      {"s", 1000000},
+                                    {"m", 60000000}, {"h", 3600000000}, {NULL, 0}};
 
 /* A number with a unit; *ret_rest: what stands behind it. */
 static uint64_t quantity(const char *s, const struct unit *units, const char *word, char **ret_rest) {
@@ -139,9 +140,12 @@ static void do_call(const char *word, const char *colon) {
   char *rest;
   uint64_t size = quantity(colon + 1, sizes, word, &rest), least = 0;
   enum on_refusal what = GO_ON;
-  if (*rest == '!') what = GIVE_UP;
-  else if (*rest == '~') what = FREE_AND_RETRY;
-  else if (*rest == '/') what = HALVE, least = quantity(rest + 1, sizes, word, &rest);
+  if (*rest == '!')
+    what = GIVE_UP;
+  else if (*rest == '~')
+    what = FREE_AND_RETRY;
+  else if (*rest == '/')
+    what = HALVE, least = quantity(rest + 1, sizes, word, &rest);
   for (const struct job_call *call = job_calls; call->name; call++) {
     if (strncmp(call->name, word, (size_t)(colon - word)) || call->name[colon - word]) continue;
     allocate(call, size, what, least);
@@ -153,20 +157,32 @@ static void do_call(const char *word, const char *colon) {
 static void do_word(const char *word) {
   const char *colon = strchr(word, ':');
   char *rest;
-  if (!strcmp(word, "meminfo")) ask(false);
-  else if (!strcmp(word, "meminfo!")) ask(true);
-  else if (!strcmp(word, "work")) work();
-  else if (!strcmp(word, "free")) give_back(n_held ? n_held - 1 : 0);
-  else if (!strcmp(word, "free-all")) give_back(0);
-  else if (!strcmp(word, "abort")) abort();
-  else if (!colon) usage(word);
+  if (!strcmp(word, "meminfo"))
+    ask(false);
+  else if (!strcmp(word, "meminfo!"))
+    ask(true);
+  else if (!strcmp(word, "work"))
+    work();
+  else if (!strcmp(word, "free"))
+    give_back(n_held ? n_held - 1 : 0);
+  else if (!strcmp(word, "free-all"))
+    give_back(0);
+  else if (!strcmp(word, "abort"))
+    abort();
+  else if (!colon)
+    usage(word);
   else if (!strncmp(word, "need:", 5)) {
     if (ask(true) < quantity(word + 5, sizes, word, &rest)) give_up("the free memory does not suffice");
-  } else if (!strncmp(word, "budget:", 7)) allocate(job_calls, ask(true) / 100 * number(word + 7, word, &rest), GIVE_UP, 0);
-  else if (!strncmp(word, "sleep:", 6)) pass_time(quantity(word + 6, times, word, &rest));
-  else if (!strncmp(word, "mark:", 5)) pass_mark(word + 5);
-  else if (!strncmp(word, "exit:", 5)) exit((int)number(word + 5, word, &rest));
-  else do_call(word, colon);
+  } else if (!strncmp(word, "budget:", 7))
+    allocate(job_calls, ask(true) / 100 * number(word + 7, word, &rest), GIVE_UP, 0);
+  else if (!strncmp(word, "sleep:", 6))
+    pass_time(quantity(word + 6, times, word, &rest));
+  else if (!strncmp(word, "mark:", 5))
+    pass_mark(word + 5);
+  else if (!strncmp(word, "exit:", 5))
+    exit((int)number(word + 5, word, &rest));
+  else
+    do_call(word, colon);
 }
 
 int main(int argc, char **argv) {

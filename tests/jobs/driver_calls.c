@@ -13,12 +13,13 @@
 
 #include "job.h"
 
-#define ENTRIES(X)                                                                                                  \
-  X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuDeviceGetDefaultMemPool)              \
-  X(cuMemAlloc) X(cuMemAllocPitch) X(cuMemAllocManaged) X(cuMemFree) X(cuMemAllocAsync) X(cuMemAllocFromPoolAsync)  \
-  X(cuMemFreeAsync) X(cuMemAllocHost) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister)                       \
-  X(cuMemHostUnregister) X(cuMemCreate) X(cuMemRelease) X(cuArrayCreate) X(cuArrayDestroy) X(cuMemGetInfo)          \
-  X(cuMemsetD8)
+#define ENTRIES(X)                                                                                                     \
+  X(cuInit)                                                                                                            \
+  X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuDeviceGetDefaultMemPool) X(cuMemAlloc)             \
+      X(cuMemAllocPitch) X(cuMemAllocManaged) X(cuMemFree) X(cuMemAllocAsync) X(cuMemAllocFromPoolAsync)               \
+          X(cuMemFreeAsync) X(cuMemAllocHost) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister)                  \
+              X(cuMemHostUnregister) X(cuMemCreate) X(cuMemRelease) X(cuArrayCreate) X(cuArrayDestroy) X(cuMemGetInfo) \
+                  X(cuMemsetD8)
 
 /* cuda.h's macros turn the names into those with a version; the text stays the name that a look-up takes. */
 static struct {
@@ -48,8 +49,7 @@ static void find_driver(void) {
   must(!lib, "libcuda.so.1");
   __typeof__(&cuGetProcAddress_v2) get = (__typeof__(&cuGetProcAddress_v2))dlsym(lib, "cuGetProcAddress_v2");
   must(!get, "cuGetProcAddress_v2");
-#define X(name)                                                                                                     \
-  must((int)get(#name, (void **)&driver.name##_, 13000, CU_GET_PROC_ADDRESS_DEFAULT, NULL), #name);
+#define X(name) must((int)get(#name, (void **)&driver.name##_, 13000, CU_GET_PROC_ADDRESS_DEFAULT, NULL), #name);
   ENTRIES(X)
 #undef X
 }
