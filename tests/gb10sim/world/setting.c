@@ -190,7 +190,7 @@ static int set_buddyinfo(struct world *w, const struct words *in, char *error, s
 }
 
 static int process_option(struct world_process *p, const char *word, const char *value) {
-  int64_t kb;
+  int64_t kb = -1;
   if (!strcmp(word, "name") && strlen(value) < sizeof p->name) return strcpy(p->name, value), 0;
   if (!strcmp(word, "command") && strlen(value) < sizeof p->command) return strcpy(p->command, value), 0;
   if (!strcmp(word, "parent")) return p->parent = atoi(value), p->parent < 0 ? -1 : 0;
@@ -202,7 +202,7 @@ static int process_option(struct world_process *p, const char *word, const char 
   }
   if (strcmp(word, "memory")) return -1;
   if (strcmp(value, "N/A") && parse_scalar(UNIT_KB, value, &kb)) return -1;
-  p->memory_kb = strcmp(value, "N/A") ? kb : -1;
+  p->memory_kb = kb;
   return 0;
 }
 
