@@ -156,7 +156,32 @@ static void on_refusal(struct g03_state *s, const struct g03_event *e, uint64_t 
   rec->open = true;
   rec->since_granted = rec->since_granted + times > 2 ? 2 : rec->since_granted + (unsigned)times;
   rec->turn = ++s->turn;
+  s->turn_t = e->t;
   warn_at_once(rec, out);
+}
+
+/* The record of the route's latest refusal, NULL before the first. */
+static struct g03_record *latest_of(struct g03_state *s, enum g03_route route) {
+  struct g03_record *latest = NULL;
+  for (int c = 0; c < G03_CAUSES; c++) {
+    struct g03_record *rec = &s->record[route][c];
+    if (rec->turn && (!latest || rec->turn > latest->turn)) latest = rec;
+  }
+  return latest;
+}
+
+/* Refusals that were only counted, told afterwards: the reading is not theirs, the judgement stays as it was. */
+static void on_counted(struct g03_state *s, const struct g03_event *e, uint64_t times) {
+  struct g03_record *rec = latest_of(s, e->route);
+  if (!rec || e->t < rec->last.t) return;
+  note_size(rec, or_zero(e->size));
+  rec->last.t = e->t;
+  rec->last.size = e->size;
+  rec->refused = plus(rec->refused, times);
+  rec->open = true;
+  if (e->t < s->turn_t) return; /* another route was refused later */
+  rec->turn = ++s->turn;
+  s->turn_t = e->t;
 }
 
 static void on_alloc_failed(struct g03_state *s, const struct fact *fact, struct det_out *out) {
@@ -172,8 +197,14 @@ static void on_alloc_failed(struct g03_state *s, const struct fact *fact, struct
                         .live_device = a->live_device,
                         .live_pinned = a->live_pinned,
                         .mem = a->mem};
+  uint64_t times = known(a->repeat) && a->repeat ? a->repeat : 1;
   text_copy(e.call, sizeof e.call, a->call);
-  on_refusal(s, &e, known(a->repeat) && a->repeat ? a->repeat : 1, out);
+  if (a->last && known(a->last) && a->last < fact->t) {
+    e.t = a->last;
+    on_counted(s, &e, times);
+  } else {
+    on_refusal(s, &e, times, out);
+  }
 }
 
 /* The request is about to be made: the one moment to speak if the machine may not come back from it. */

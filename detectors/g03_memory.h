@@ -94,7 +94,8 @@ struct g03_answer {
 
 struct g03_state {
   struct g03_record record[G03_ROUTES][G03_CAUSES];
-  uint64_t turn; /* refusals seen: the record with the same turn has the latest */
+  uint64_t turn;   /* refusals seen: the record with the same turn has the latest */
+  uint64_t turn_t; /* its time */
   struct g03_answer answer;
   bool answer_shown;
   bool discrete; /* the GPU has memory of its own: nothing here applies */

@@ -89,6 +89,7 @@ static void refuse_as(struct process *p, const char *call, const char *route, ui
                                                 .size = size,
                                                 .result = result,
                                                 .repeat = 1,
+                                                .last = NEVER,
                                                 .live_device = 0,
                                                 .live_pinned = 0,
                                                 .mem = p->mem};
@@ -337,6 +338,7 @@ static void memory_used_up(void **state) {
                                                 .size = 20 * MIB,
                                                 .result = 2,
                                                 .repeat = 1,
+                                                .last = NEVER,
                                                 .live_device = 112 * GIB,
                                                 .live_pinned = 0,
                                                 .mem = p.mem};
@@ -377,6 +379,7 @@ static void what_holds_memory_comes_first(void **state) {
                                                   .size = GIB,
                                                   .result = 2,
                                                   .repeat = 1,
+                                                  .last = NEVER,
                                                   .live_device = rows[i].device,
                                                   .live_pinned = rows[i].pinned,
                                                   .mem = p.mem};
@@ -823,6 +826,70 @@ static void counted_refusals_are_counted(void **state) {
   stop(&p);
 }
 
+/* A log that was thinned out tells the rest at the end: when the last one really was decides. */
+static void held_back_refusals(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t at, activity;
+    int64_t status;
+    enum verdict v;
+  } rows[] = {
+      {START + 50 * SECOND, START + 49 * SECOND, 1, VERDICT_FAIL},
+      {START + 50 * SECOND, START + 51 * SECOND, 1, VERDICT_WARN},
+      {START + 20 * SECOND, START + 19 * SECOND, 1, VERDICT_WARN},
+      {START + 50 * SECOND, START + 49 * SECOND, 0, VERDICT_INFO},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, used_up());
+    refuse(&p, GIB);
+    p.now += 60 * SECOND;
+    p.mem = idle(); /* by now there is plenty: no reading of the refusal */
+    struct fact f = {.kind = FACT_KIND_alloc_failed};
+    f.u.alloc_failed = (struct fact_alloc_failed){.call = "cudaMalloc",
+                                                  .route = "device",
+                                                  .size = GIB,
+                                                  .result = 2,
+                                                  .repeat = 7,
+                                                  .last = rows[i].at,
+                                                  .live_device = NEVER,
+                                                  .live_pinned = NEVER,
+                                                  .mem = p.mem};
+    tell(&p, &f);
+    assert_int_equal(p.said, 1);
+    end(&p, rows[i].status, rows[i].activity);
+    assert_said(&p, rows[i].v, "alloc_refused_exhausted", CONFIDENCE_HIGH);
+    assert_non_null(strstr(last(&p)->evidence.item[0], "8 refusals"));
+    stop(&p);
+  }
+}
+
+static void held_back_refusal_of_another_route(void **state) {
+  struct process p;
+  (void)state;
+  start(&p, used_up());
+  refuse_as(&p, "cudaHostAlloc", "pinned", GIB, 2);
+  p.now += 2 * SECOND;
+  refuse(&p, GIB);
+  p.now += SECOND;
+  struct fact f = {.kind = FACT_KIND_alloc_failed};
+  f.u.alloc_failed = (struct fact_alloc_failed){.call = "cudaHostAlloc",
+                                                .route = "pinned",
+                                                .size = GIB,
+                                                .result = 2,
+                                                .repeat = 1,
+                                                .last = START + SECOND,
+                                                .live_device = NEVER,
+                                                .live_pinned = NEVER,
+                                                .mem = p.mem};
+  tell(&p, &f);
+  end(&p, 1, NEVER);
+  for (unsigned i = 0; i < p.said; i++)
+    if (p.finding[i].verdict == VERDICT_FAIL) assert_string_equal(p.finding[i].object, "device");
+  assert_int_equal(p.said, 4); /* two WARN, one FAIL, one WARN with a new count */
+  stop(&p);
+}
+
 /* ---- properties --------------------------------------------------------------------------------------- */
 
 static uint64_t seed;
@@ -949,6 +1016,8 @@ int main(void) {
       cmocka_unit_test(steady_retries_are_not_repeated),
       cmocka_unit_test(refused_retry_warns_again),
       cmocka_unit_test(counted_refusals_are_counted),
+      cmocka_unit_test(held_back_refusals),
+      cmocka_unit_test(held_back_refusal_of_another_route),
       cmocka_unit_test(plenty_and_no_refusal_is_never_blamed),
       cmocka_unit_test(replay_gives_the_same),
   };
