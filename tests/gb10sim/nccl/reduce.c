@@ -63,7 +63,7 @@ static uint16_t double_to_half(double d) {
     return (uint16_t)(sign | 0x7C00);
   int exponent;
   frexp(magnitude, &exponent);
-  if (exponent < -13)
+  if (magnitude == 0.0 || exponent < -13)
     exponent = -13;
   /* A multiple of the half's last place, ties to even; a carry runs into the exponent by itself. */
   long steps = lrint(ldexp(magnitude, 11 - exponent));
