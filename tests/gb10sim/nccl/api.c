@@ -100,6 +100,7 @@ static int by_key(const void *a, const void *b) {
  * for only after the exchange is it known who is first. */
 static ncclResult_t regroup(ncclComm_t comm, struct mesh_peer *peers, int nranks, int rank, int color, int key,
                             ncclComm_t *out) {
+  if (nranks < 1) return comm_error(ncclInvalidArgument, "no ranks are left");
   struct member mine = {.color = color, .key = key, .rank = rank}, *all = calloc((size_t)nranks, sizeof *all);
   int size = 0, place = -1;
   if (!all) return ncclSystemError;
@@ -241,7 +242,7 @@ NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t *res
 }
 
 #define QUERY(name, type, expression)                                            \
-  NCCL_API(ncclResult_t, name, const ncclComm_t comm, type *value) {             \
+  NCCL_API(ncclResult_t, name, ncclComm_t comm, type *value) {                   \
     if (!comm || !value) return comm_error(ncclInvalidArgument, "comm is NULL"); \
     *value = expression;                                                         \
     return ncclSuccess;                                                          \
@@ -281,14 +282,14 @@ NCCL_API(ncclResult_t, ncclMemFree, void *at) {
   return memory_give(at);
 }
 
-NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void *buffer, size_t size, void **handle) {
+NCCL_API(ncclResult_t, ncclCommRegister, ncclComm_t comm, void *buffer, size_t size, void **handle) {
   if (!comm || !buffer || !size || !handle)
     return comm_error(ncclInvalidArgument, "invalid argument of ncclCommRegister");
   *handle = &comm->registered;
   return ncclSuccess;
 }
 
-NCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void *handle) {
+NCCL_API(ncclResult_t, ncclCommDeregister, ncclComm_t comm, void *handle) {
   return comm && handle == (void *)&comm->registered ? ncclSuccess
                                                      : comm_error(ncclInvalidArgument, "not a registration");
 }

@@ -71,15 +71,13 @@ static uint16_t float_to_bfloat(float f) {
 
 static union value load(ncclDataType_t type, const void *at) {
   union value v = {0};
-  int8_t i8;
   int32_t i32;
   uint32_t u32;
   uint16_t u16;
   float f;
   switch (type) {
   case ncclInt8:
-    memcpy(&i8, at, 1);
-    v.i = i8;
+    v.i = (int64_t)(*(const uint8_t *)at ^ 0x80) - 0x80; /* sign-extended */
     break;
   case ncclUint8: v.u = *(const uint8_t *)at; break;
   case ncclInt32:
