@@ -4,7 +4,8 @@
  *
  *   CALL:SIZE      asks for memory; a refusal is printed and survived
  *   CALL:SIZE!     ... a refusal ends the program with status 1, as an uncaught exception does
- *   CALL:SIZE~     ... after a refusal all memory but the first piece is freed and the call made once more
+ *   CALL:SIZE~     ... after a refusal all memory but the first piece is freed, the mark "retry" passed, and the
+ *                  call made once more
  *   CALL:SIZE/MIN  ... after a refusal half the size is tried, down to MIN, then status 1
  *   meminfo, meminfo!   asks for free and total memory
  *   need:SIZE      asks, and gives up with status 1 when less is free
@@ -96,10 +97,21 @@ static void give_up(const char *why) {
   exit(1);
 }
 
+static void pass_time(uint64_t us) {
+  void (*advance)(uint64_t) = (void (*)(uint64_t))dlsym(RTLD_DEFAULT, "gb10sim_advance");
+  if (advance) advance(us);
+}
+
+static void pass_mark(const char *name) {
+  void (*mark)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, "gb10sim_mark");
+  if (mark) mark(name);
+}
+
 static void allocate(const struct job_call *call, uint64_t size, enum on_refusal what, uint64_t least) {
   if (take(call, size) || what == GO_ON) return;
   if (what == FREE_AND_RETRY) {
     give_back(1);
+    pass_mark("retry");
     if (take(call, size)) return;
   }
   while (what == HALVE && size / 2 >= least) {
@@ -124,16 +136,6 @@ static void work(void) {
   while (held[i].call != &job_calls[0]) i++;
   int rc = job_work(held[i].key);
   if (rc) printf("work -> %d\n", rc);
-}
-
-static void pass_time(uint64_t us) {
-  void (*advance)(uint64_t) = (void (*)(uint64_t))dlsym(RTLD_DEFAULT, "gb10sim_advance");
-  if (advance) advance(us);
-}
-
-static void pass_mark(const char *name) {
-  void (*mark)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, "gb10sim_mark");
-  if (mark) mark(name);
 }
 
 static void do_call(const char *word, const char *colon) {

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Runs cases end to end on the simulated Spark: job, library, log, report.
+
+    run_case.py case BUILD ID      the case itself: variant "case" of expect.tsv
+    run_case.py twin BUILD ID      its other variants: the deciding reading made harmless, a trap made real
+    run_case.py route BUILD CALL   every way to CALL of routes.tsv: a refusal is told with this call and route
+
+Each run is checked for: the lines on the job's stderr, the findings in the log, the log against its schema, the report's
+findings and exit status, no difference between what was said live and what the report derives, the last line of
+`sparkshim run`, and stdout, stderr and exit status of the same job without the library. Exit 0: all as expected.
+"""
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CHECK_LOG = HERE.parent / "lib" / "check_log.py"
+REPORT_STATUS = {"FAIL": 2, "WARN": 1}
+LINE = re.compile(r"^(?:\r\x1b\[K)?(G\d+) (PASS|SKIP|INFO|WARN|FAIL): .+ \(simulated\)$")
+
+
+def table(path):
+    with open(path, encoding="utf-8") as f:
+        return list(csv.DictReader((line for line in f if not line.startswith("#")), delimiter="\t"))
+
+
+class Run:
+    """One job on one world, once with the library and once without."""
+
+    def __init__(self, build, world, words):
+        self.bin = Path(build) / "bin"
+        self.world = world
+        self.words = [str(self.bin / "jobs" / words[0]), *words[1:]]
+        with tempfile.TemporaryDirectory(prefix="sparkshim-case-") as folder:
+            self.folder = Path(folder)
+            self.watched()
+            self.bare = self.gb10sim(self.words)
+
+    def environment(self):
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("SPARKSHIM", "GB10SIM", "LD_"))}
+        return {**keep, "HOME": str(self.folder), "SPARKSHIM_DIR": str(self.folder / "state")}
+
+    def gb10sim(self, command):
+        return subprocess.run([self.bin / "gb10sim", self.world, "--", *command], env=self.environment(), text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=60, errors="replace")
+
+    def watched(self):
+        """The job's own stderr goes to a file: on that of `sparkshim run` stands what it says at the end."""
+        own = self.folder / "stderr"
+        to_file = ["sh", "-c", 'exec "$@" 2>"$0"', str(own), *self.words]
+        self.run = self.gb10sim([self.bin / "sparkshim", "run", "--run-id", "case", "--", *to_file])
+        self.stderr = own.read_text(errors="replace").splitlines()
+        self.logs = sorted((self.folder / "state" / "runs" / "case").glob("*.ndjson"))
+        records = [json.loads(line) for log in self.logs for line in log.read_text().splitlines()]
+        self.logged = {(r["g"], r["cause"], r["object"]): r for r in records if r["k"] == "finding"}
+        self.schema = subprocess.run([sys.executable, CHECK_LOG, *self.logs], text=True, capture_output=True)
+        self.report = subprocess.run([self.bin / "sparkshim", "report", "case", "--format", "json"],
+                                     env=self.environment(), text=True, capture_output=True)
+
+    def lines(self):
+        return [m for m in map(LINE.match, self.stderr) if m]
+
+
+def status(done):
+    return 128 - done.returncode if done.returncode < 0 else done.returncode
+
+
+def words_of(findings):
+    return sorted(f"{f['verdict']}:{f['cause']}:{f['confidence']}" for f in findings)
+
+
+class Check:
+    def __init__(self, name):
+        self.name, self.bad = name, []
+
+    def equal(self, what, got, wanted):
+        if got != wanted:
+            self.bad.append(f"{what}: got {got!r}, expected {wanted!r}")
+
+    def true(self, what, good):
+        if not good:
+            self.bad.append(what)
+
+    def done(self, run):
+        print(f"{'FAILED' if self.bad else 'ok':6} {self.name}")
+        if not self.bad:
+            return True
+        for line in self.bad:
+            print("  " + line)
+        for title, text in (("stderr of the job", "\n".join(run.stderr)), ("stdout", run.run.stdout),
+                            ("stderr of run", run.run.stderr), ("report", run.report.stdout + run.report.stderr)):
+            print(f"  --- {title}\n{text}")
+        return False
+
+
+def check_harmless(check, run):
+    """What the job itself shows is what it shows without the library."""
+    check.equal("exit status against the bare run", status(run.run), status(run.bare))
+    check.equal("stdout against the bare run", run.run.stdout, run.bare.stdout)
+    own = [line for line in run.stderr if not LINE.match(line)]
+    check.equal("stderr against the bare run", own, run.bare.stderr.splitlines())
+
+
+def check_run(check, run, expected):
+    """`expected` is a row of expect.tsv, or made to look like one."""
+    listed = {k: [] if expected[k] == "-" else expected[k].split() for k in ("lines", "live", "report")}
+    report = json.loads(run.report.stdout or "{}")
+    findings = report.get("findings", [])
+    worst = max((REPORT_STATUS.get(f["verdict"], 0) for f in findings), default=0)
+    check.equal("exit status", status(run.run), int(expected["status"]))
+    check.equal("lines", [m[2] for m in run.lines()], listed["lines"])
+    check.equal("findings in the log", words_of(run.logged.values()), sorted(listed["live"]))
+    check.equal("findings in the report", words_of(findings), sorted(listed["report"]))
+    check.equal("exit status of the report", run.report.returncode, worst)
+    check.equal("differences", [d for p in report.get("processes", []) for d in p["differences"]], [])
+    check.true("no process in the report", len(report.get("processes", [])) == 1)
+    check.true(f"schema: {run.schema.stdout}{run.schema.stderr}", run.schema.returncode == 0)
+    check_ending(check, run, worst)
+    check_harmless(check, run)
+
+
+def check_ending(check, run, worst):
+    said = run.run.stderr.splitlines()
+    if worst == 0:
+        check.equal("what run says of a run without a problem", said, [])
+    else:
+        check.true("run ends with the command that shows the report", said and "sparkshim report" in said[-1])
+
+
+def check_row(check, run, row):
+    """The row of cases.tsv, read by itself: expect.tsv must not promise less."""
+    findings = {"live": run.logged.values(), "report": json.loads(run.report.stdout)["findings"]}
+    spoken = {"live": {m[2] for m in run.lines()}, "report": {f["verdict"] for f in findings["report"]}}
+    for phase in row["phase"].split(","):
+        if row["g"] != "-":
+            check.true(f"{phase}: no {row['verdict']} {row['cause']} {row['conf']}",
+                       f"{row['verdict']}:{row['cause']}:{row['conf']}" in words_of(findings[phase]))
+            check.true(f"{phase}: no line with {row['verdict']}", row["verdict"] in spoken[phase])
+        for f in findings[phase]:
+            loud = f["verdict"] in ("FAIL", "WARN")
+            check.true(f"{phase}: {f['verdict']} {f['cause']} must not be",
+                       not loud or not {f"G{f['g']}", f["cause"]} & set(filter(None, row["must_not"].split(","))))
+
+
+def run_case(build, case, twin):
+    rows = [r for r in table(HERE / "expect.tsv") if r["case"] == case and (r["variant"] != "case") == twin]
+    known = {r["id"]: r for r in table(HERE.parent / "data" / "cases.tsv")}
+    if not rows:
+        sys.exit(f"expect.tsv has no such case: {case}")
+    good = True
+    for row in rows:
+        run = Run(build, HERE / case / f"{row['world']}.scn", row["job"].split())
+        check = Check(f"{case} {row['variant']}")
+        check_run(check, run, row)
+        if not twin and not check.bad:
+            check_row(check, run, known[case])
+        good &= check.done(run)
+    return good
+
+
+def run_route(build, call):
+    rows = [r for r in table(HERE / "routes.tsv") if r["call"] == call]
+    if not rows:
+        sys.exit(f"routes.tsv has no such call: {call}")
+    good = True
+    for row in rows:
+        run = Run(build, HERE / "routes" / "cached.scn", [row["program"], f"{row['word']}:4GiB!"])
+        check = Check(f"{call} by {row['program']}")
+        told = "FAIL:alloc_refused_reclaimable:high"
+        check_run(check, run, {"status": "1", "lines": "WARN FAIL", "live": told, "report": told})
+        for m in run.lines():
+            check.true(f"a line that does not name the call: {m[0]}", f": {call} of 4.0 GiB was refused" in m[0])
+        check.equal("object", [f["object"] for f in run.logged.values()], [row["route"]])
+        good &= check.done(run)
+    return good
+
+
+def main():
+    verb, build, name = sys.argv[1:]
+    verbs = {"case": lambda: run_case(build, name, False), "twin": lambda: run_case(build, name, True),
+             "route": lambda: run_route(build, name)}
+    sys.exit(not verbs[verb]())
+
+
+if __name__ == "__main__":
+    main()
