@@ -111,15 +111,15 @@ static void host_sgd(const struct gb10sim_launch *launch) {
 }
 
 /* True on the simulated Spark. */
-static bool register_host_kernels(void *libcuda) {
+static bool register_host_kernels(void) {
   int (*add)(const char *, void (*)(const struct gb10sim_launch *));
-  *(void **)&add = dlsym(libcuda, "gb10sim_register_kernel");
+  *(void **)&add = dlsym(RTLD_DEFAULT, "gb10sim_register_kernel");
   return add && !add("loss_and_gradient", host_loss_and_gradient) && !add("sgd", host_sgd);
 }
 
 /* ---- the job ------------------------------------------------------------------------------------------------- */
 
-static void *open_driver(void) {
+static void open_driver(void) {
   void *libcuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!libcuda) {
     fprintf(stderr, "train: no NVIDIA driver: %s\n", dlerror());
@@ -133,7 +133,6 @@ static void *open_driver(void) {
   }
   DRIVER_CALLS(X)
 #undef X
-  return libcuda;
 }
 
 static CUdeviceptr upload(const void *data, size_t size) {
@@ -223,7 +222,7 @@ int main(int argc, char **argv) {
     }
   }
 
-  void *libcuda = open_driver();
+  open_driver();
   char name[96];
   int device;
   CUcontext context;
@@ -233,7 +232,7 @@ int main(int argc, char **argv) {
   check(cuda.cuDeviceGetName(name, sizeof name, device), "asking for the GPU's name");
   check(cuda.cuDevicePrimaryCtxRetain(&context, device), "making a context");
   check(cuda.cuCtxSetCurrent(context), "making a context");
-  printf("GPU: %s%s\n", name, register_host_kernels(libcuda) ? " (simulated: the figures below are not results)" : "");
+  printf("GPU: %s%s\n", name, register_host_kernels() ? " (simulated: the figures below are not results)" : "");
   check(cuda.cuModuleLoadData(&module, train_ptx), "loading the kernels");
   print_memory();
   train(module, steps);
