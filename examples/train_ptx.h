@@ -1,4 +1,5 @@
-/* Made from train.cu by make-ptx: do not edit. clang-format off */
+/* Made from train.cu by make-ptx: do not edit. */
+// clang-format off
 static const char train_ptx[] =
   ".version 6.4\n"
   ".target sm_75\n"
