@@ -4,16 +4,16 @@
 
 #include <cuda.h>
 
-#define BLAS_STATUS(X)                                                                                               \
-  X(0, SUCCESS, "the operation completed")                                                                           \
-  X(1, NOT_INITIALIZED, "the library was not initialized")                                                           \
-  X(3, ALLOC_FAILED, "a resource could not be allocated")                                                            \
-  X(7, INVALID_VALUE, "a parameter is not supported or out of range")                                                \
-  X(8, ARCH_MISMATCH, "a feature is absent from the device")                                                         \
-  X(11, MAPPING_ERROR, "memory could not be accessed")                                                               \
-  X(13, EXECUTION_FAILED, "the program on the device failed")                                                        \
-  X(14, INTERNAL_ERROR, "an internal operation failed")                                                              \
-  X(15, NOT_SUPPORTED, "the function is not supported")                                                              \
+#define BLAS_STATUS(X)                                                \
+  X(0, SUCCESS, "the operation completed")                            \
+  X(1, NOT_INITIALIZED, "the library was not initialized")            \
+  X(3, ALLOC_FAILED, "a resource could not be allocated")             \
+  X(7, INVALID_VALUE, "a parameter is not supported or out of range") \
+  X(8, ARCH_MISMATCH, "a feature is absent from the device")          \
+  X(11, MAPPING_ERROR, "memory could not be accessed")                \
+  X(13, EXECUTION_FAILED, "the program on the device failed")         \
+  X(14, INTERNAL_ERROR, "an internal operation failed")               \
+  X(15, NOT_SUPPORTED, "the function is not supported")               \
   X(16, LICENSE_ERROR, "the license check failed")
 
 enum blas_status {

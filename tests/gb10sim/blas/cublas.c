@@ -30,15 +30,11 @@ int cublasCreate_v2(struct handle **out);
 int cublasCreate_v2(struct handle **out) {
   const struct driver_client *d = driver_client();
   int fault = driver_client_world("cublasCreate", 0);
-  if (fault)
-    return fault;
-  if (!out)
-    return BLAS_INVALID_VALUE;
-  if (!d || driver_client_context(d))
-    return BLAS_NOT_INITIALIZED;
+  if (fault) return fault;
+  if (!out) return BLAS_INVALID_VALUE;
+  if (!d || driver_client_context(d)) return BLAS_NOT_INITIALIZED;
   struct handle *handle = calloc(1, sizeof *handle);
-  if (!handle)
-    return BLAS_ALLOC_FAILED;
+  if (!handle) return BLAS_ALLOC_FAILED;
   handle->special_values = 0xFFFF;
   *out = handle;
   return BLAS_SUCCESS;
@@ -46,8 +42,7 @@ int cublasCreate_v2(struct handle **out) {
 
 int cublasDestroy_v2(struct handle *handle);
 int cublasDestroy_v2(struct handle *handle) {
-  if (!handle)
-    return BLAS_NOT_INITIALIZED;
+  if (!handle) return BLAS_NOT_INITIALIZED;
   free(handle);
   return BLAS_SUCCESS;
 }
@@ -55,31 +50,22 @@ int cublasDestroy_v2(struct handle *handle) {
 int cublasGetVersion_v2(struct handle *handle, int *version);
 int cublasGetVersion_v2(struct handle *handle, int *version) {
   (void)handle;
-  if (!version)
-    return BLAS_INVALID_VALUE;
+  if (!version) return BLAS_INVALID_VALUE;
   *version = BLAS_VERSION;
   return BLAS_SUCCESS;
 }
 
 int cublasGetProperty(int type, int *value);
-int cublasGetProperty(int type, int *value) {
-  return blas_property(type, value);
-}
+int cublasGetProperty(int type, int *value) { return blas_property(type, value); }
 
 size_t cublasGetCudartVersion(void);
-size_t cublasGetCudartVersion(void) {
-  return BLAS_CUDART_VERSION;
-}
+size_t cublasGetCudartVersion(void) { return BLAS_CUDART_VERSION; }
 
 const char *cublasGetStatusName(int status);
-const char *cublasGetStatusName(int status) {
-  return blas_status_name(status);
-}
+const char *cublasGetStatusName(int status) { return blas_status_name(status); }
 
 const char *cublasGetStatusString(int status);
-const char *cublasGetStatusString(int status) {
-  return blas_status_text(status);
-}
+const char *cublasGetStatusString(int status) { return blas_status_text(status); }
 
 int cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t size);
 int cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t size) {
@@ -88,22 +74,19 @@ int cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t size) {
 }
 
 /* One setter and one getter per setting. */
-#define SETTING(set, get, type, field)                                                                               \
-  int set(struct handle *handle, type value);                                                                        \
-  int set(struct handle *handle, type value) {                                                                       \
-    if (!handle)                                                                                                     \
-      return BLAS_NOT_INITIALIZED;                                                                                   \
-    handle->field = value;                                                                                           \
-    return BLAS_SUCCESS;                                                                                             \
-  }                                                                                                                  \
-  int get(struct handle *handle, type *value);                                                                       \
-  int get(struct handle *handle, type *value) {                                                                      \
-    if (!handle)                                                                                                     \
-      return BLAS_NOT_INITIALIZED;                                                                                   \
-    if (!value)                                                                                                      \
-      return BLAS_INVALID_VALUE;                                                                                     \
-    *value = handle->field;                                                                                          \
-    return BLAS_SUCCESS;                                                                                             \
+#define SETTING(set, get, type, field)          \
+  int set(struct handle *handle, type value);   \
+  int set(struct handle *handle, type value) {  \
+    if (!handle) return BLAS_NOT_INITIALIZED;   \
+    handle->field = value;                      \
+    return BLAS_SUCCESS;                        \
+  }                                             \
+  int get(struct handle *handle, type *value);  \
+  int get(struct handle *handle, type *value) { \
+    if (!handle) return BLAS_NOT_INITIALIZED;   \
+    if (!value) return BLAS_INVALID_VALUE;      \
+    *value = handle->field;                     \
+    return BLAS_SUCCESS;                        \
   }
 
 SETTING(cublasSetStream_v2, cublasGetStream_v2, CUstream, stream)
@@ -113,14 +96,13 @@ SETTING(cublasSetMathMode, cublasGetMathMode, int, math_mode)
 SETTING(cublasSetSmCountTarget, cublasGetSmCountTarget, int, sm_count_target)
 SETTING(cublasSetEmulationStrategy, cublasGetEmulationStrategy, int, emulation_strategy)
 SETTING(cublasSetEmulationSpecialValuesSupport, cublasGetEmulationSpecialValuesSupport, int, special_values)
-SETTING(cublasSetFixedPointEmulationMantissaControl, cublasGetFixedPointEmulationMantissaControl, int,
-        mantissa_control)
+SETTING(cublasSetFixedPointEmulationMantissaControl, cublasGetFixedPointEmulationMantissaControl, int, mantissa_control)
 SETTING(cublasSetFixedPointEmulationMaxMantissaBitCount, cublasGetFixedPointEmulationMaxMantissaBitCount, int,
         max_mantissa_bits)
 SETTING(cublasSetFixedPointEmulationMantissaBitOffset, cublasGetFixedPointEmulationMantissaBitOffset, int,
         mantissa_offset)
-SETTING(cublasSetFixedPointEmulationMantissaBitCountPointer, cublasGetFixedPointEmulationMantissaBitCountPointer,
-        int *, mantissa_bits)
+SETTING(cublasSetFixedPointEmulationMantissaBitCountPointer, cublasGetFixedPointEmulationMantissaBitCountPointer, int *,
+        mantissa_bits)
 
 /* Undocumented; cuSOLVER binds it. */
 int cublasSetEnvironmentMode(struct handle *handle, int mode);
@@ -143,8 +125,7 @@ int cublasSetLoggerCallback(log_callback callback) {
 
 int cublasGetLoggerCallback(log_callback *callback);
 int cublasGetLoggerCallback(log_callback *callback) {
-  if (!callback)
-    return BLAS_INVALID_VALUE;
+  if (!callback) return BLAS_INVALID_VALUE;
   *callback = user_log;
   return BLAS_SUCCESS;
 }
@@ -158,42 +139,38 @@ void cublasXerbla(const char *routine, int info) {
 static int copy_runs(int64_t rows, int64_t columns, int64_t size, const void *from, int64_t from_stride, void *to,
                      int64_t to_stride, CUstream stream, bool wait) {
   const struct driver_client *d = driver_client();
-  if (rows < 0 || columns < 0 || size <= 0 || from_stride <= 0 || to_stride <= 0)
-    return BLAS_INVALID_VALUE;
-  if (!d || driver_client_context(d))
-    return BLAS_NOT_INITIALIZED;
+  if (rows < 0 || columns < 0 || size <= 0 || from_stride <= 0 || to_stride <= 0) return BLAS_INVALID_VALUE;
+  if (!d || driver_client_context(d)) return BLAS_NOT_INITIALIZED;
   for (int64_t i = 0; i < columns; i++) {
     CUdeviceptr source = (CUdeviceptr)(uintptr_t)from + (CUdeviceptr)(i * from_stride * size);
     CUdeviceptr target = (CUdeviceptr)(uintptr_t)to + (CUdeviceptr)(i * to_stride * size);
-    if (d->cuMemcpyAsync(target, source, (size_t)(rows * size), stream))
-      return BLAS_MAPPING_ERROR;
+    if (d->cuMemcpyAsync(target, source, (size_t)(rows * size), stream)) return BLAS_MAPPING_ERROR;
   }
-  if (wait && d->cuStreamSynchronize(stream))
-    return BLAS_MAPPING_ERROR;
+  if (wait && d->cuStreamSynchronize(stream)) return BLAS_MAPPING_ERROR;
   return BLAS_SUCCESS;
 }
 
-#define VECTOR_COPY(name, integer)                                                                                   \
-  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy);                             \
-  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy) {                            \
-    return copy_runs(1, n, size, x, incx, y, incy, NULL, true);                                                      \
+#define VECTOR_COPY(name, integer)                                                        \
+  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy);  \
+  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy) { \
+    return copy_runs(1, n, size, x, incx, y, incy, NULL, true);                           \
   }
-#define VECTOR_COPY_ASYNC(name, integer)                                                                             \
-  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy, CUstream stream);            \
-  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy, CUstream stream) {           \
-    return copy_runs(1, n, size, x, incx, y, incy, stream, false);                                                   \
+#define VECTOR_COPY_ASYNC(name, integer)                                                                   \
+  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy, CUstream stream);  \
+  int name(integer n, integer size, const void *x, integer incx, void *y, integer incy, CUstream stream) { \
+    return copy_runs(1, n, size, x, incx, y, incy, stream, false);                                         \
   }
-#define MATRIX_COPY(name, integer)                                                                                   \
-  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb);           \
-  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb) {          \
-    return copy_runs(rows, columns, size, a, lda, b, ldb, NULL, true);                                               \
+#define MATRIX_COPY(name, integer)                                                                          \
+  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb);  \
+  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb) { \
+    return copy_runs(rows, columns, size, a, lda, b, ldb, NULL, true);                                      \
   }
-#define MATRIX_COPY_ASYNC(name, integer)                                                                             \
-  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb,            \
-           CUstream stream);                                                                                         \
-  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb,            \
-           CUstream stream) {                                                                                        \
-    return copy_runs(rows, columns, size, a, lda, b, ldb, stream, false);                                            \
+#define MATRIX_COPY_ASYNC(name, integer)                                                                  \
+  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb, \
+           CUstream stream);                                                                              \
+  int name(integer rows, integer columns, integer size, const void *a, integer lda, void *b, integer ldb, \
+           CUstream stream) {                                                                             \
+    return copy_runs(rows, columns, size, a, lda, b, ldb, stream, false);                                 \
   }
 
 VECTOR_COPY(cublasSetVector, int)
@@ -214,19 +191,15 @@ MATRIX_COPY_ASYNC(cublasGetMatrixAsync, int)
 MATRIX_COPY_ASYNC(cublasGetMatrixAsync_64, int64_t)
 
 static int compute(struct handle *handle, const char *name) {
-  if (!handle)
-    return BLAS_NOT_INITIALIZED;
+  if (!handle) return BLAS_NOT_INITIALIZED;
   int fault = driver_client_world(name, 0);
-  if (fault)
-    return fault;
+  if (fault) return fault;
   return (int)blas_from_driver(driver_client_launch(KERNEL_NAME, handle->stream));
 }
 
 /* Only the first argument is read. By the calling conventions of both CPUs the caller owns the rest, so one
  * prototype serves every routine. */
-#define COMPUTE(name)                                                                                                \
-  int name(struct handle *handle);                                                                                   \
-  int name(struct handle *handle) {                                                                                  \
-    return compute(handle, #name);                                                                                      \
-  }
+#define COMPUTE(name)              \
+  int name(struct handle *handle); \
+  int name(struct handle *handle) { return compute(handle, #name); }
 #include "cublas.def"

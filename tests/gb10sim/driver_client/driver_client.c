@@ -36,16 +36,14 @@ static CUkernel kernel;
 
 static void load(void) {
   void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (!lib)
-    return;
+  if (!lib) return;
   CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
   *(void **)&get = dlsym(lib, "cuGetProcAddress_v2");
-  if (!get)
-    return;
+  if (!get) return;
   CUdriverProcAddressQueryResult status;
   usable = true;
-#define FETCH(name)                                                                                                  \
-  if (get(#name, (void **)&entries.name, CUDA_13_0, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !entries.name)          \
+#define FETCH(name)                                                                                         \
+  if (get(#name, (void **)&entries.name, CUDA_13_0, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !entries.name) \
     usable = false;
   DRIVER_CLIENT_ENTRIES(FETCH)
 #undef FETCH
@@ -60,13 +58,10 @@ CUresult driver_client_context(const struct driver_client *d) {
   CUcontext context = NULL;
   CUdevice device;
   CUresult result = d->cuInit(0);
-  if (!result)
-    result = d->cuCtxGetCurrent(&context);
-  if (result || context)
-    return result;
+  if (!result) result = d->cuCtxGetCurrent(&context);
+  if (result || context) return result;
   result = d->cuDeviceGet(&device, 0);
-  if (!result)
-    result = d->cuDevicePrimaryCtxRetain(&context, device);
+  if (!result) result = d->cuDevicePrimaryCtxRetain(&context, device);
   return result ? result : d->cuCtxSetCurrent(context);
 }
 
@@ -126,15 +121,12 @@ static CUresult load_kernel(const struct driver_client *d, const char *name) {
 
 CUresult driver_client_launch(const char *name, CUstream stream) {
   const struct driver_client *d = driver_client();
-  if (!d)
-    return CUDA_ERROR_NOT_INITIALIZED;
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
   CUresult result = driver_client_context(d);
   pthread_mutex_lock(&kernel_lock);
-  if (!result && !kernel)
-    result = load_kernel(d, name);
+  if (!result && !kernel) result = load_kernel(d, name);
   pthread_mutex_unlock(&kernel_lock);
-  if (result)
-    return result;
+  if (result) return result;
   return d->cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL);
 }
 
@@ -142,9 +134,7 @@ typedef int (*world_call_fn)(const char *name, uint64_t size);
 static world_call_fn world_call;
 static pthread_once_t world_once = PTHREAD_ONCE_INIT;
 
-static void find_world(void) {
-  *(void **)&world_call = dlsym(RTLD_DEFAULT, "world_call");
-}
+static void find_world(void) { *(void **)&world_call = dlsym(RTLD_DEFAULT, "world_call"); }
 
 int driver_client_world(const char *name, uint64_t size) {
   pthread_once(&world_once, find_world);

@@ -13,16 +13,14 @@
 #include "driver_client/driver_client.h"
 
 /* First thing in an entry point: what the scenario wants this call to do. */
-#define WORLD(name, size)                                                                                            \
-  do {                                                                                                               \
-    int fault_ = driver_client_world(#name, size);                                                                   \
-    if (fault_)                                                                                                      \
-      return comm_error((ncclResult_t)fault_, #name " failed");                                                      \
+#define WORLD(name, size)                                                 \
+  do {                                                                    \
+    int fault_ = driver_client_world(#name, size);                        \
+    if (fault_) return comm_error((ncclResult_t)fault_, #name " failed"); \
   } while (0)
 
 NCCL_API(ncclResult_t, ncclGetVersion, int *version) {
-  if (!version)
-    return comm_error(ncclInvalidArgument, "version is NULL");
+  if (!version) return comm_error(ncclInvalidArgument, "version is NULL");
   *version = NCCL_VERSION;
   return ncclSuccess;
 }
@@ -47,14 +45,12 @@ NCCL_API(const char *, ncclGetLastError, ncclComm_t comm) {
   return comm_last_error();
 }
 
-NCCL_API(void, ncclResetDebugInit, void) {
-}
+NCCL_API(void, ncclResetDebugInit, void) {}
 
 /* ---- making communicators */
 NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId *id) {
   WORLD(ncclGetUniqueId, 0);
-  if (!id)
-    return comm_error(ncclInvalidArgument, "uniqueId is NULL");
+  if (!id) return comm_error(ncclInvalidArgument, "uniqueId is NULL");
   int error = mesh_unique_id(id);
   return error ? comm_error(ncclSystemError, strerror(-error)) : ncclSuccess;
 }
@@ -76,8 +72,7 @@ NCCL_API(ncclResult_t, ncclCommInitRankScalable, ncclComm_t *comm, int nranks, i
          ncclConfig_t *config) {
   (void)config;
   WORLD(ncclCommInitRankScalable, 0);
-  if (n_ids < 1 || !ids)
-    return comm_error(ncclInvalidArgument, "no unique id");
+  if (n_ids < 1 || !ids) return comm_error(ncclInvalidArgument, "no unique id");
   return group_create(comm, nranks, &ids[0], rank);
 }
 
@@ -85,10 +80,8 @@ NCCL_API(ncclResult_t, ncclCommInitRankScalable, ncclComm_t *comm, int nranks, i
 NCCL_API(ncclResult_t, ncclCommInitAll, ncclComm_t *comms, int ndev, const int *devices) {
   ncclUniqueId id;
   WORLD(ncclCommInitAll, 0);
-  if (!comms || ndev < 1 || (devices && devices[0] != 0))
-    return comm_error(ncclInvalidArgument, "invalid device list");
-  if (ndev > 1)
-    return comm_error(ncclInvalidUsage, "more ranks than devices");
+  if (!comms || ndev < 1 || (devices && devices[0] != 0)) return comm_error(ncclInvalidArgument, "invalid device list");
+  if (ndev > 1) return comm_error(ncclInvalidUsage, "more ranks than devices");
   int error = mesh_unique_id(&id);
   return error ? comm_error(ncclSystemError, strerror(-error)) : comm_create(comms, 1, &id, 0);
 }
@@ -107,28 +100,23 @@ static int by_key(const void *a, const void *b) {
  * for only after the exchange is it known who is first. */
 static ncclResult_t regroup(ncclComm_t comm, struct mesh_peer *peers, int nranks, int rank, int color, int key,
                             ncclComm_t *out) {
+  if (nranks < 1) return comm_error(ncclInvalidArgument, "no ranks are left");
   struct member mine = {.color = color, .key = key, .rank = rank}, *all = calloc((size_t)nranks, sizeof *all);
   int size = 0, place = -1;
-  if (!all)
-    return ncclSystemError;
+  if (!all) return ncclSystemError;
   int error = mesh_unique_id(&mine.id);
-  if (!error)
-    error = mesh_all_gather(peers, nranks, rank, &mine, all, sizeof mine, &comm->stop);
+  if (!error) error = mesh_all_gather(peers, nranks, rank, &mine, all, sizeof mine, &comm->stop);
   ncclResult_t result = comm_from_errno(error);
   qsort(all, (size_t)nranks, sizeof *all, by_key);
   const ncclUniqueId *id = NULL;
   for (int i = 0; i < nranks; i++) {
-    if (all[i].color != color)
-      continue;
-    if (!id)
-      id = &all[i].id;
-    if (all[i].rank == rank)
-      place = size;
+    if (all[i].color != color) continue;
+    if (!id) id = &all[i].id;
+    if (all[i].rank == rank) place = size;
     size++;
   }
   *out = NULL;
-  if (!result && color != NCCL_NO_COLOR)
-    result = comm_create(out, size, id, place);
+  if (!result && color != NCCL_NO_COLOR) result = comm_create(out, size, id, place);
   free(all);
   return result;
 }
@@ -143,8 +131,7 @@ NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclC
 
 static int excluded(int rank, const int *list, int n) {
   for (int i = 0; i < n; i++)
-    if (list[i] == rank)
-      return 1;
+    if (list[i] == rank) return 1;
   return 0;
 }
 
@@ -155,21 +142,17 @@ NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int *exclude, int n, ncc
   if (!comm || !out || !exclude || n < 1 || n >= comm->nranks || excluded(comm->rank, exclude, n))
     return comm_error(ncclInvalidArgument, "invalid argument of ncclCommShrink");
   struct mesh_peer *left = calloc((size_t)comm->nranks, sizeof *left);
-  if (!left)
-    return ncclSystemError;
+  if (!left) return ncclSystemError;
   if (flags & NCCL_SHRINK_WITH_ABORT) {
     atomic_store(&comm->stop, 1);
-    while (atomic_load(&comm->pending))
-      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (atomic_load(&comm->pending)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     atomic_store(&comm->stop, 0);
     atomic_store(&comm->async_error, ncclSuccess);
   }
   int size = 0, rank = -1;
   for (int r = 0; r < comm->nranks; r++) {
-    if (excluded(r, exclude, n))
-      continue;
-    if (r == comm->rank)
-      rank = size;
+    if (excluded(r, exclude, n)) continue;
+    if (r == comm->rank) rank = size;
     left[size++] = comm->peers[r];
   }
   ncclResult_t result = regroup(comm, left, size, rank, 0, rank, out);
@@ -179,8 +162,7 @@ NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int *exclude, int n, ncc
 
 NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId *id) {
   WORLD(ncclCommGetUniqueId, 0);
-  if (!comm || !id)
-    return comm_error(ncclInvalidArgument, "invalid argument of ncclCommGetUniqueId");
+  if (!comm || !id) return comm_error(ncclInvalidArgument, "invalid argument of ncclCommGetUniqueId");
   int error = mesh_unique_id(id);
   return error ? comm_error(ncclSystemError, strerror(-error)) : ncclSuccess;
 }
@@ -193,15 +175,12 @@ struct growth {
 /* Old ranks keep their numbers; the one that has the id hands it to the others of the old communicator. */
 static ncclResult_t grow_old(ncclComm_t comm, int nranks, const ncclUniqueId *id, ncclComm_t *out) {
   struct growth mine = {.is_root = id != NULL}, *all = calloc((size_t)comm->nranks, sizeof *all);
-  if (!all)
-    return ncclSystemError;
-  if (id)
-    mine.id = *id;
+  if (!all) return ncclSystemError;
+  if (id) mine.id = *id;
   int error = mesh_all_gather(comm->peers, comm->nranks, comm->rank, &mine, all, sizeof mine, &comm->stop);
   const ncclUniqueId *found = NULL;
   for (int r = 0; !error && r < comm->nranks; r++)
-    if (all[r].is_root)
-      found = &all[r].id;
+    if (all[r].is_root) found = &all[r].id;
   ncclResult_t result = comm_from_errno(error);
   if (!result)
     result = found ? comm_create(out, nranks, found, comm->rank) : comm_error(ncclInvalidUsage, "no rank has the id");
@@ -226,16 +205,14 @@ static void wait_until_done(ncclComm_t comm) {
 
 NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
   WORLD(ncclCommFinalize, 0);
-  if (!comm)
-    return comm_error(ncclInvalidArgument, "comm is NULL");
+  if (!comm) return comm_error(ncclInvalidArgument, "comm is NULL");
   wait_until_done(comm);
   return ncclSuccess;
 }
 
 NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
   WORLD(ncclCommDestroy, 0);
-  if (!comm)
-    return ncclSuccess;
+  if (!comm) return ncclSuccess;
   wait_until_done(comm);
   comm_release(comm);
   return ncclSuccess;
@@ -243,8 +220,7 @@ NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
 
 NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   WORLD(ncclCommAbort, 0);
-  if (!comm)
-    return ncclSuccess;
+  if (!comm) return ncclSuccess;
   atomic_store(&comm->stop, 1);
   comm_release(comm);
   return ncclSuccess;
@@ -252,8 +228,7 @@ NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
 
 NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags) {
   WORLD(ncclCommRevoke, 0);
-  if (!comm || flags)
-    return comm_error(ncclInvalidArgument, "invalid argument of ncclCommRevoke");
+  if (!comm || flags) return comm_error(ncclInvalidArgument, "invalid argument of ncclCommRevoke");
   atomic_store(&comm->stop, 1);
   return ncclSuccess;
 }
@@ -261,18 +236,16 @@ NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags) {
 /* ---- asking them */
 NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t *result) {
   WORLD(ncclCommGetAsyncError, 0);
-  if (!comm || !result)
-    return comm_error(ncclInvalidArgument, "comm is NULL");
+  if (!comm || !result) return comm_error(ncclInvalidArgument, "comm is NULL");
   *result = (ncclResult_t)atomic_load(&comm->async_error);
   return ncclSuccess;
 }
 
-#define QUERY(name, type, expression)                                                                                \
-  NCCL_API(ncclResult_t, name, const ncclComm_t comm, type *value) {                                                 \
-    if (!comm || !value)                                                                                             \
-      return comm_error(ncclInvalidArgument, "comm is NULL");                                                        \
-    *value = expression;                                                                                             \
-    return ncclSuccess;                                                                                              \
+#define QUERY(name, type, expression)                                            \
+  NCCL_API(ncclResult_t, name, ncclComm_t comm, type *value) {                   \
+    if (!comm || !value) return comm_error(ncclInvalidArgument, "comm is NULL"); \
+    *value = expression;                                                         \
+    return ncclSuccess;                                                          \
   }
 
 QUERY(ncclCommCount, int, comm->nranks)
@@ -309,14 +282,14 @@ NCCL_API(ncclResult_t, ncclMemFree, void *at) {
   return memory_give(at);
 }
 
-NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void *buffer, size_t size, void **handle) {
+NCCL_API(ncclResult_t, ncclCommRegister, ncclComm_t comm, void *buffer, size_t size, void **handle) {
   if (!comm || !buffer || !size || !handle)
     return comm_error(ncclInvalidArgument, "invalid argument of ncclCommRegister");
   *handle = &comm->registered;
   return ncclSuccess;
 }
 
-NCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void *handle) {
+NCCL_API(ncclResult_t, ncclCommDeregister, ncclComm_t comm, void *handle) {
   return comm && handle == (void *)&comm->registered ? ncclSuccess
                                                      : comm_error(ncclInvalidArgument, "not a registration");
 }
@@ -427,8 +400,6 @@ NCCL_API(ncclResult_t, ncclRecv, void *recv, size_t count, ncclDataType_t type, 
 }
 
 /* ---- what cannot be used: every argument is ignored, so one prototype serves all */
-#define UNSUPPORTED(name)                                                                                            \
-  NCCL_API(ncclResult_t, name, void) {                                                                               \
-    return comm_error(ncclInvalidUsage, #name ": not supported on this system");                                     \
-  }
+#define UNSUPPORTED(name) \
+  NCCL_API(ncclResult_t, name, void) { return comm_error(ncclInvalidUsage, #name ": not supported on this system"); }
 #include "unsupported.def"

@@ -22,22 +22,15 @@ ncclResult_t comm_error(ncclResult_t result, const char *text) {
   return result;
 }
 
-const char *comm_last_error(void) {
-  return last_error;
-}
+const char *comm_last_error(void) { return last_error; }
 
 ncclResult_t comm_from_errno(int error) {
   switch (error) {
-  case 0:
-    return ncclSuccess;
-  case -EINVAL:
-    return ncclInvalidArgument;
-  case -ECONNRESET:
-    return ncclRemoteError;
-  case -ECANCELED:
-    return ncclInternalError;
-  default:
-    return ncclSystemError;
+  case 0: return ncclSuccess;
+  case -EINVAL: return ncclInvalidArgument;
+  case -ECONNRESET: return ncclRemoteError;
+  case -ECANCELED: return ncclInternalError;
+  default: return ncclSystemError;
   }
 }
 
@@ -52,13 +45,11 @@ static uint64_t own_host_hash(void) {
   const uint64_t seed = 14695981039346656037U;
   char name[256] = "", boot[64] = "";
   const char *given = getenv("NCCL_HOSTID");
-  if (given && *given)
-    return hash(seed, given);
+  if (given && *given) return hash(seed, given);
   gethostname(name, sizeof name - 1);
   FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
   if (f) {
-    if (!fgets(boot, sizeof boot, f))
-      boot[0] = 0;
+    if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
     fclose(f);
   }
   return hash(hash(seed, name), boot);
@@ -79,8 +70,7 @@ static ncclResult_t check_devices(const struct ncclComm *comm) {
 }
 
 static void destroy(ncclComm_t comm) {
-  if (comm->peers)
-    mesh_close(comm->peers, comm->nranks);
+  if (comm->peers) mesh_close(comm->peers, comm->nranks);
   memory_give(comm->buffer);
   pthread_mutex_destroy(&comm->lock);
   free(comm->peers);
@@ -88,8 +78,7 @@ static void destroy(ncclComm_t comm) {
 }
 
 void comm_release(ncclComm_t comm) {
-  if (atomic_fetch_sub(&comm->references, 1) == 1)
-    destroy(comm);
+  if (atomic_fetch_sub(&comm->references, 1) == 1) destroy(comm);
 }
 
 static ncclResult_t join(ncclComm_t comm, const ncclUniqueId *id) {
@@ -102,8 +91,7 @@ static ncclResult_t join(ncclComm_t comm, const ncclUniqueId *id) {
   comm->buffer_size = (size_t)comm->nranks * BUFFER_PER_RANK;
   struct mesh_rank self = {.host_hash = comm->host_hash, .device = device};
   int error = mesh_join(id, comm->nranks, comm->rank, self, comm->peers, &comm->stop);
-  if (error)
-    return comm_error(comm_from_errno(error), strerror(-error));
+  if (error) return comm_error(comm_from_errno(error), strerror(-error));
   ncclResult_t result = check_devices(comm);
   if (!result && memory_take(&comm->buffer, comm->buffer_size))
     result = comm_error(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
@@ -115,8 +103,7 @@ ncclResult_t comm_create(ncclComm_t *out, int nranks, const ncclUniqueId *id, in
     return comm_error(ncclInvalidArgument, "invalid rank or number of ranks");
   *out = NULL;
   ncclComm_t comm = calloc(1, sizeof *comm);
-  if (!comm)
-    return ncclSystemError;
+  if (!comm) return ncclSystemError;
   comm->nranks = nranks;
   comm->rank = rank;
   atomic_store(&comm->references, 1);
@@ -126,8 +113,7 @@ ncclResult_t comm_create(ncclComm_t *out, int nranks, const ncclUniqueId *id, in
     destroy(comm);
     return ncclSystemError;
   }
-  for (int r = 0; r < nranks; r++)
-    comm->peers[r] = (struct mesh_peer){.fd = {-1, -1}};
+  for (int r = 0; r < nranks; r++) comm->peers[r] = (struct mesh_peer){.fd = {-1, -1}};
   ncclResult_t result = join(comm, id);
   if (result) {
     comm_release(comm);

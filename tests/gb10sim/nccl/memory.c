@@ -13,13 +13,10 @@ static CUresult map(const struct driver_client *d, CUdevice device, CUmemGeneric
   CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
                             .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUresult result = d->cuMemAddressReserve(at, size, 0, 0, 0);
-  if (result)
-    return result;
+  if (result) return result;
   result = d->cuMemMap(*at, size, 0, handle, 0);
-  if (!result)
-    result = d->cuMemSetAccess(*at, size, &access, 1);
-  if (result)
-    d->cuMemAddressFree(*at, size);
+  if (!result) result = d->cuMemSetAccess(*at, size, &access, 1);
+  if (result) d->cuMemAddressFree(*at, size);
   return result;
 }
 
@@ -29,16 +26,13 @@ ncclResult_t memory_take(void **out, size_t size) {
   size_t unit;
   CUmemGenericAllocationHandle handle;
   CUdeviceptr at;
-  if (!out)
-    return ncclInvalidArgument;
-  if (!d || driver_client_context(d) || d->cuCtxGetDevice(&device))
-    return ncclUnhandledCudaError;
+  if (!out) return ncclInvalidArgument;
+  if (!d || driver_client_context(d) || d->cuCtxGetDevice(&device)) return ncclUnhandledCudaError;
   CUmemAllocationProp want = properties(device);
   if (d->cuMemGetAllocationGranularity(&unit, &want, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) || !unit)
     return ncclUnhandledCudaError;
   size = (size + unit - 1) / unit * unit;
-  if (d->cuMemCreate(&handle, size, &want, 0))
-    return ncclUnhandledCudaError;
+  if (d->cuMemCreate(&handle, size, &want, 0)) return ncclUnhandledCudaError;
   if (map(d, device, handle, size, &at)) {
     d->cuMemRelease(handle);
     return ncclUnhandledCudaError;
@@ -52,8 +46,7 @@ ncclResult_t memory_give(void *at) {
   CUmemGenericAllocationHandle handle;
   CUdeviceptr base;
   size_t size;
-  if (!at)
-    return ncclSuccess;
+  if (!at) return ncclSuccess;
   if (!d || d->cuMemRetainAllocationHandle(&handle, at) || d->cuMemRelease(handle) ||
       d->cuMemGetAddressRange(&base, &size, (CUdeviceptr)(uintptr_t)at) || d->cuMemUnmap(base, size) ||
       d->cuMemRelease(handle) || d->cuMemAddressFree(base, size))

@@ -30,13 +30,10 @@ struct greeting {
 /* Sends every rank the list, or nothing (the connection closes) when they do not fit together. */
 static void answer(int *fd, struct mesh_rank *list, int nranks) {
   bool complete = true;
-  for (int r = 0; r < nranks; r++)
-    complete = complete && fd[r] >= 0;
+  for (int r = 0; r < nranks; r++) complete = complete && fd[r] >= 0;
   for (int r = 0; r < nranks; r++) {
-    if (complete)
-      net_send(fd[r], list, (size_t)nranks * sizeof *list, NULL);
-    if (fd[r] >= 0)
-      close(fd[r]);
+    if (complete) net_send(fd[r], list, (size_t)nranks * sizeof *list, NULL);
+    if (fd[r] >= 0) close(fd[r]);
   }
 }
 
@@ -47,8 +44,7 @@ static void meet(const struct root *root) {
   while (!list || come < first.nranks) {
     struct mesh_rank one;
     int fd = net_accept(root->listener, NULL);
-    if (fd < 0)
-      break;
+    if (fd < 0) break;
     if (net_recv(fd, &one, sizeof one, NULL) || one.token != root->token) {
       close(fd);
       continue;
@@ -57,11 +53,9 @@ static void meet(const struct root *root) {
       first = one;
       list = calloc((size_t)one.nranks, sizeof *list);
       fds = malloc((size_t)one.nranks * sizeof *fds);
-      for (int r = 0; fds && r < one.nranks; r++)
-        fds[r] = -1;
+      for (int r = 0; fds && r < one.nranks; r++) fds[r] = -1;
     }
-    if (!list || !fds || one.nranks != first.nranks || one.rank < 0 || one.rank >= first.nranks ||
-        fds[one.rank] >= 0) {
+    if (!list || !fds || one.nranks != first.nranks || one.rank < 0 || one.rank >= first.nranks || fds[one.rank] >= 0) {
       close(fd);
       break;
     }
@@ -69,8 +63,7 @@ static void meet(const struct root *root) {
     fds[one.rank] = fd;
     come++;
   }
-  if (list && fds)
-    answer(fds, list, first.nranks);
+  if (list && fds) answer(fds, list, first.nranks);
   free(list);
   free(fds);
 }
@@ -87,8 +80,7 @@ int mesh_unique_id(ncclUniqueId *id) {
   struct unique_id own = {.token = 0};
   struct root *root = malloc(sizeof *root);
   pthread_t thread;
-  if (!root)
-    return -ENOMEM;
+  if (!root) return -ENOMEM;
   root->listener = net_listen(&own.address);
   if (root->listener < 0 || getrandom(&own.token, sizeof own.token, 0) != sizeof own.token) {
     int error = root->listener < 0 ? root->listener : -EIO;
@@ -113,11 +105,9 @@ int mesh_unique_id(ncclUniqueId *id) {
 static int introduce(const struct unique_id *id, const struct mesh_rank *self, struct mesh_rank *list,
                      const atomic_int *stop) {
   int fd = net_connect(&id->address, stop);
-  if (fd < 0)
-    return fd;
+  if (fd < 0) return fd;
   int error = net_send(fd, self, sizeof *self, stop);
-  if (!error)
-    error = net_recv(fd, list, (size_t)self->nranks * sizeof *list, stop);
+  if (!error) error = net_recv(fd, list, (size_t)self->nranks * sizeof *list, stop);
   close(fd);
   return error;
 }
@@ -127,12 +117,10 @@ static int connect_lower(const struct mesh_rank *self, struct mesh_peer *peers, 
     for (int c = 0; c < MESH_CHANNELS; c++) {
       struct greeting hello = {self->token, self->rank, c};
       int fd = net_connect(&peers[r].info.address, stop);
-      if (fd < 0)
-        return fd;
+      if (fd < 0) return fd;
       peers[r].fd[c] = fd;
       int error = net_send(fd, &hello, sizeof hello, stop);
-      if (error)
-        return error;
+      if (error) return error;
     }
   return 0;
 }
@@ -141,8 +129,7 @@ static int accept_higher(int listener, const struct mesh_rank *self, struct mesh
   for (int left = (self->nranks - self->rank - 1) * MESH_CHANNELS; left > 0; left--) {
     struct greeting hello;
     int fd = net_accept(listener, stop);
-    if (fd < 0)
-      return fd;
+    if (fd < 0) return fd;
     int error = net_recv(fd, &hello, sizeof hello, stop);
     if (!error && (hello.token != self->token || hello.rank <= self->rank || hello.rank >= self->nranks ||
                    hello.channel < 0 || hello.channel >= MESH_CHANNELS))
@@ -160,28 +147,21 @@ int mesh_join(const ncclUniqueId *id, int nranks, int rank, struct mesh_rank sel
               const atomic_int *stop) {
   struct unique_id root;
   memcpy(&root, id, sizeof root);
-  if (memcmp(root.magic, magic, sizeof magic) != 0)
-    return -EINVAL;
-  for (int r = 0; r < nranks; r++)
-    peers[r] = (struct mesh_peer){.fd = {-1, -1}};
+  if (memcmp(root.magic, magic, sizeof magic) != 0) return -EINVAL;
+  for (int r = 0; r < nranks; r++) peers[r] = (struct mesh_peer){.fd = {-1, -1}};
   int listener = net_listen(&self.address);
-  if (listener < 0)
-    return listener;
+  if (listener < 0) return listener;
   self.token = root.token;
   self.nranks = nranks;
   self.rank = rank;
   struct mesh_rank *list = calloc((size_t)nranks, sizeof *list);
   int error = list ? introduce(&root, &self, list, stop) : -ENOMEM;
-  for (int r = 0; !error && r < nranks; r++)
-    peers[r].info = list[r];
+  for (int r = 0; !error && r < nranks; r++) peers[r].info = list[r];
   free(list);
-  if (!error)
-    error = connect_lower(&self, peers, stop);
-  if (!error)
-    error = accept_higher(listener, &self, peers, stop);
+  if (!error) error = connect_lower(&self, peers, stop);
+  if (!error) error = accept_higher(listener, &self, peers, stop);
   close(listener);
-  if (error)
-    mesh_close(peers, nranks);
+  if (error) mesh_close(peers, nranks);
   return error;
 }
 
@@ -198,12 +178,10 @@ int mesh_all_gather(struct mesh_peer *peers, int nranks, int rank, const void *m
                     const atomic_int *stop) {
   struct net_transfer *t = calloc((size_t)nranks * 2, sizeof *t);
   size_t n = 0;
-  if (!t)
-    return -ENOMEM;
+  if (!t) return -ENOMEM;
   memcpy((char *)all + (size_t)rank * size, mine, size);
   for (int r = 0; r < nranks; r++) {
-    if (r == rank)
-      continue;
+    if (r == rank) continue;
     t[n++] = (struct net_transfer){peers[r].fd[MESH_CONTROL], true, (char *)all + (size_t)rank * size, size};
     t[n++] = (struct net_transfer){peers[r].fd[MESH_CONTROL], false, (char *)all + (size_t)r * size, size};
   }

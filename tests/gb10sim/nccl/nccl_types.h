@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #define NCCL_EXPORT __attribute__((visibility("default")))
-#define NCCL_API(type, name, ...)                                                                                    \
-  NCCL_EXPORT type p##name(__VA_ARGS__);                                                                             \
-  NCCL_EXPORT type name(__VA_ARGS__) __attribute__((weak, alias("p" #name)));                                        \
+#define NCCL_API(type, name, ...)                                             \
+  NCCL_EXPORT type p##name(__VA_ARGS__);                                      \
+  NCCL_EXPORT type name(__VA_ARGS__) __attribute__((weak, alias("p" #name))); \
   type p##name(__VA_ARGS__)
 
 enum { NCCL_VERSION = 23007, NCCL_UNDEFINED = INT_MIN, NCCL_NO_COLOR = -1, NCCL_SHRINK_WITH_ABORT = 1 };

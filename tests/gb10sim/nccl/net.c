@@ -18,20 +18,16 @@
 enum { STEP_MS = 20, BACKLOG = 512, BATCH = 256 };
 
 static bool interface_wanted(const struct ifaddrs *i, const char *wanted) {
-  if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP))
-    return false;
-  if (!wanted || !*wanted)
-    return !(i->ifa_flags & IFF_LOOPBACK);
-  if (*wanted == '=')
-    return strcmp(i->ifa_name, wanted + 1) == 0;
+  if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP)) return false;
+  if (!wanted || !*wanted) return !(i->ifa_flags & IFF_LOOPBACK);
+  if (*wanted == '=') return strcmp(i->ifa_name, wanted + 1) == 0;
   return strncmp(i->ifa_name, wanted, strlen(wanted)) == 0;
 }
 
 static struct sockaddr_in own_address(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   struct ifaddrs *list;
-  if (getifaddrs(&list))
-    return address;
+  if (getifaddrs(&list)) return address;
   for (struct ifaddrs *i = list; i; i = i->ifa_next)
     if (interface_wanted(i, getenv("NCCL_SOCKET_IFNAME"))) {
       memcpy(&address.sin_addr, &((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr, sizeof address.sin_addr);
@@ -51,8 +47,7 @@ int net_listen(struct sockaddr_in *ret_address) {
   struct sockaddr_in address = own_address();
   socklen_t size = sizeof address;
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return -errno;
+  if (fd < 0) return -errno;
   if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, BACKLOG) ||
       getsockname(fd, (struct sockaddr *)&address, &size)) {
     int error = -errno;
@@ -68,12 +63,9 @@ int net_listen(struct sockaddr_in *ret_address) {
 static int wait_ready(struct pollfd *polls, nfds_t n, const atomic_int *stop) {
   for (;;) {
     int ready = poll(polls, n, STEP_MS);
-    if (ready > 0)
-      return 0;
-    if (ready < 0 && errno != EINTR)
-      return -errno;
-    if (stop && atomic_load(stop))
-      return -ECANCELED;
+    if (ready > 0) return 0;
+    if (ready < 0 && errno != EINTR) return -errno;
+    if (stop && atomic_load(stop)) return -ECANCELED;
   }
 }
 
@@ -81,30 +73,26 @@ int net_accept(int listener, const atomic_int *stop) {
   struct pollfd p = {.fd = listener, .events = POLLIN};
   for (;;) {
     int error = wait_ready(&p, 1, stop);
-    if (error)
-      return error;
+    if (error) return error;
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) {
       set_options(fd);
       return fd;
     }
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-      return -errno;
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) return -errno;
   }
 }
 
 int net_connect(const struct sockaddr_in *address, const atomic_int *stop) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return -errno;
+  if (fd < 0) return -errno;
   set_options(fd);
   int error = 0;
   if (connect(fd, (const struct sockaddr *)address, sizeof *address)) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     socklen_t size = sizeof error;
     error = errno == EINPROGRESS ? wait_ready(&p, 1, stop) : -errno;
-    if (!error && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
-      error = -error;
+    if (!error && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = -error;
   }
   if (error) {
     close(fd);
@@ -121,8 +109,7 @@ static int step(struct net_transfer *t) {
     t->left -= (size_t)moved;
     return 0;
   }
-  if (moved < 0 && (errno == EAGAIN || errno == EINTR))
-    return 0;
+  if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
   return -ECONNRESET;
 }
 
@@ -140,19 +127,15 @@ int net_exchange(struct net_transfer *transfers, size_t n, const atomic_int *sto
     size_t which[BATCH];
     nfds_t open = 0;
     for (size_t i = 0; i < n && open < BATCH; i++) {
-      if (!transfers[i].left || !is_next(transfers, i))
-        continue;
+      if (!transfers[i].left || !is_next(transfers, i)) continue;
       which[open] = i;
       polls[open++] = (struct pollfd){.fd = transfers[i].fd, .events = transfers[i].sending ? POLLOUT : POLLIN};
     }
-    if (!open)
-      return 0;
+    if (!open) return 0;
     int error = wait_ready(polls, open, stop);
     for (nfds_t k = 0; k < open && !error; k++)
-      if (polls[k].revents)
-        error = step(&transfers[which[k]]);
-    if (error)
-      return error;
+      if (polls[k].revents) error = step(&transfers[which[k]]);
+    if (error) return error;
   }
 }
 

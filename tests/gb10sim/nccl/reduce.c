@@ -10,10 +10,10 @@ static const struct {
   size_t size;
   enum kind kind;
 } types[ncclNumTypes] = {
-    [ncclInt8] = {1, KIND_SIGNED},      [ncclUint8] = {1, KIND_UNSIGNED},   [ncclInt32] = {4, KIND_SIGNED},
-    [ncclUint32] = {4, KIND_UNSIGNED},  [ncclInt64] = {8, KIND_SIGNED},     [ncclUint64] = {8, KIND_UNSIGNED},
-    [ncclFloat16] = {2, KIND_REAL},     [ncclFloat32] = {4, KIND_REAL},     [ncclFloat64] = {8, KIND_REAL},
-    [ncclBfloat16] = {2, KIND_REAL},    [ncclFloat8e4m3] = {1, KIND_NONE},  [ncclFloat8e5m2] = {1, KIND_NONE},
+    [ncclInt8] = {1, KIND_SIGNED},     [ncclUint8] = {1, KIND_UNSIGNED},  [ncclInt32] = {4, KIND_SIGNED},
+    [ncclUint32] = {4, KIND_UNSIGNED}, [ncclInt64] = {8, KIND_SIGNED},    [ncclUint64] = {8, KIND_UNSIGNED},
+    [ncclFloat16] = {2, KIND_REAL},    [ncclFloat32] = {4, KIND_REAL},    [ncclFloat64] = {8, KIND_REAL},
+    [ncclBfloat16] = {2, KIND_REAL},   [ncclFloat8e4m3] = {1, KIND_NONE}, [ncclFloat8e5m2] = {1, KIND_NONE},
 };
 
 union value {
@@ -22,13 +22,9 @@ union value {
   double d;
 };
 
-size_t type_size(ncclDataType_t type) {
-  return (unsigned)type < ncclNumTypes ? types[type].size : 0;
-}
+size_t type_size(ncclDataType_t type) { return (unsigned)type < ncclNumTypes ? types[type].size : 0; }
 
-int type_reduces(ncclDataType_t type) {
-  return (unsigned)type < ncclNumTypes && types[type].kind != KIND_NONE;
-}
+int type_reduces(ncclDataType_t type) { return (unsigned)type < ncclNumTypes && types[type].kind != KIND_NONE; }
 
 static float float_of_bits(uint32_t bits) {
   float f;
@@ -57,14 +53,11 @@ static double half_to_double(uint16_t h) {
 static uint16_t double_to_half(double d) {
   uint16_t sign = signbit(d) ? 0x8000 : 0;
   double magnitude = fabs(d);
-  if (isnan(d))
-    return (uint16_t)(sign | 0x7E00);
-  if (magnitude >= 65520.0)
-    return (uint16_t)(sign | 0x7C00);
+  if (isnan(d)) return (uint16_t)(sign | 0x7E00);
+  if (magnitude >= 65520.0) return (uint16_t)(sign | 0x7C00);
   int exponent;
   frexp(magnitude, &exponent);
-  if (magnitude == 0.0 || exponent < -13)
-    exponent = -13;
+  if (magnitude == 0.0 || exponent < -13) exponent = -13;
   /* A multiple of the half's last place, ties to even; a carry runs into the exponent by itself. */
   long steps = lrint(ldexp(magnitude, 11 - exponent));
   return (uint16_t)(sign | (uint16_t)((exponent + 13) * 1024 + steps));
@@ -72,26 +65,21 @@ static uint16_t double_to_half(double d) {
 
 static uint16_t float_to_bfloat(float f) {
   uint32_t bits = bits_of_float(f);
-  if (isnan(f))
-    return (uint16_t)((bits >> 16) | 0x40);
+  if (isnan(f)) return (uint16_t)((bits >> 16) | 0x40);
   return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
 static union value load(ncclDataType_t type, const void *at) {
   union value v = {0};
-  int8_t i8;
   int32_t i32;
   uint32_t u32;
   uint16_t u16;
   float f;
   switch (type) {
   case ncclInt8:
-    memcpy(&i8, at, 1);
-    v.i = i8;
+    v.i = (int64_t)(*(const uint8_t *)at ^ 0x80) - 0x80; /* sign-extended */
     break;
-  case ncclUint8:
-    v.u = *(const uint8_t *)at;
-    break;
+  case ncclUint8: v.u = *(const uint8_t *)at; break;
   case ncclInt32:
     memcpy(&i32, at, 4);
     v.i = i32;
@@ -112,8 +100,7 @@ static union value load(ncclDataType_t type, const void *at) {
     memcpy(&f, at, 4);
     v.d = (double)f;
     break;
-  default: /* 64-bit types: the bits as they are */
-    memcpy(&v, at, 8);
+  default: /* 64-bit types: the bits as they are */ memcpy(&v, at, 8);
   }
   return v;
 }
@@ -134,26 +121,22 @@ static void store(ncclDataType_t type, void *at, union value v) {
     f = (float)v.d;
     memcpy(at, &f, 4);
     break;
-  default: /* integers wrap; little endian, so the low bytes come first */
-    memcpy(at, &v, types[type].size);
+  default: /* integers wrap; little endian, so the low bytes come first */ memcpy(at, &v, types[type].size);
   }
 }
 
 static union value combine_signed(ncclRedOp_t op, union value a, union value b) {
-  if (op == ncclMax || op == ncclMin)
-    return (op == ncclMax) == (a.i < b.i) ? b : a;
+  if (op == ncclMax || op == ncclMin) return (op == ncclMax) == (a.i < b.i) ? b : a;
   return (union value){.u = op == ncclProd ? a.u * b.u : a.u + b.u};
 }
 
 static union value combine_unsigned(ncclRedOp_t op, union value a, union value b) {
-  if (op == ncclMax || op == ncclMin)
-    return (op == ncclMax) == (a.u < b.u) ? b : a;
+  if (op == ncclMax || op == ncclMin) return (op == ncclMax) == (a.u < b.u) ? b : a;
   return (union value){.u = op == ncclProd ? a.u * b.u : a.u + b.u};
 }
 
 static union value combine_real(ncclRedOp_t op, union value a, union value b) {
-  if (op == ncclMax || op == ncclMin)
-    return (op == ncclMax) == (a.d < b.d) ? b : a;
+  if (op == ncclMax || op == ncclMin) return (op == ncclMax) == (a.d < b.d) ? b : a;
   return (union value){.d = op == ncclProd ? a.d * b.d : a.d + b.d};
 }
 
@@ -178,12 +161,9 @@ static union value divided(enum kind kind, union value v, int by) {
 double type_to_double(ncclDataType_t type, const void *value) {
   union value v = load(type, value);
   switch (types[type].kind) {
-  case KIND_REAL:
-    return v.d;
-  case KIND_SIGNED:
-    return (double)v.i;
-  default:
-    return (double)v.u;
+  case KIND_REAL: return v.d;
+  case KIND_SIGNED: return (double)v.i;
+  default: return (double)v.u;
   }
 }
 
@@ -194,8 +174,7 @@ void reduce(const struct reduction *how, ncclDataType_t type, void *out, const v
     union value sum = {0};
     for (int k = 0; k < n; k++) {
       union value v = load(type, (const char *)in[k] + i * size);
-      if (how->scale != 1.0)
-        v = scaled(kind, v, how->scale);
+      if (how->scale != 1.0) v = scaled(kind, v, how->scale);
       if (k == 0)
         sum = v;
       else if (kind == KIND_REAL)
@@ -205,8 +184,7 @@ void reduce(const struct reduction *how, ncclDataType_t type, void *out, const v
       else
         sum = combine_unsigned(how->op, sum, v);
     }
-    if (how->op == ncclAvg)
-      sum = divided(kind, sum, how->nranks);
+    if (how->op == ncclAvg) sum = divided(kind, sum, how->nranks);
     store(type, (char *)out + i * size, sum);
   }
 }

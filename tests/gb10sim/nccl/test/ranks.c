@@ -17,27 +17,27 @@
 
 enum { RANKS = 4, COUNT = 1 << 20 };
 
-#define NCCL_CALLS(X)                                                                                                \
-  X(ncclGetUniqueId, (ncclUniqueId *))                                                                               \
-  X(ncclCommInitRank, (ncclComm_t *, int, ncclUniqueId, int))                                                        \
-  X(ncclCommDestroy, (ncclComm_t))                                                                                   \
-  X(ncclCommAbort, (ncclComm_t))                                                                                     \
-  X(ncclCommCount, (ncclComm_t, int *))                                                                              \
-  X(ncclCommUserRank, (ncclComm_t, int *))                                                                           \
-  X(ncclCommSplit, (ncclComm_t, int, int, ncclComm_t *, void *))                                                     \
-  X(ncclCommShrink, (ncclComm_t, int *, int, ncclComm_t *, void *, int))                                             \
-  X(ncclCommGetUniqueId, (ncclComm_t, ncclUniqueId *))                                                               \
-  X(ncclCommGrow, (ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, void *))                                \
-  X(ncclCommGetAsyncError, (ncclComm_t, ncclResult_t *))                                                             \
-  X(ncclAllReduce, (const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))                        \
-  X(ncclReduceScatter, (const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))                    \
-  X(ncclAllGather, (const void *, void *, size_t, ncclDataType_t, ncclComm_t, CUstream))                             \
-  X(ncclSend, (const void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))                                     \
-  X(ncclRecv, (void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))                                           \
-  X(ncclGroupStart, (void))                                                                                          \
-  X(ncclGroupEnd, (void))                                                                                            \
-  X(ncclMemAlloc, (void **, size_t))                                                                                 \
-  X(ncclMemFree, (void *))                                                                                           \
+#define NCCL_CALLS(X)                                                                             \
+  X(ncclGetUniqueId, (ncclUniqueId *))                                                            \
+  X(ncclCommInitRank, (ncclComm_t *, int, ncclUniqueId, int))                                     \
+  X(ncclCommDestroy, (ncclComm_t))                                                                \
+  X(ncclCommAbort, (ncclComm_t))                                                                  \
+  X(ncclCommCount, (ncclComm_t, int *))                                                           \
+  X(ncclCommUserRank, (ncclComm_t, int *))                                                        \
+  X(ncclCommSplit, (ncclComm_t, int, int, ncclComm_t *, void *))                                  \
+  X(ncclCommShrink, (ncclComm_t, int *, int, ncclComm_t *, void *, int))                          \
+  X(ncclCommGetUniqueId, (ncclComm_t, ncclUniqueId *))                                            \
+  X(ncclCommGrow, (ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, void *))             \
+  X(ncclCommGetAsyncError, (ncclComm_t, ncclResult_t *))                                          \
+  X(ncclAllReduce, (const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))     \
+  X(ncclReduceScatter, (const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream)) \
+  X(ncclAllGather, (const void *, void *, size_t, ncclDataType_t, ncclComm_t, CUstream))          \
+  X(ncclSend, (const void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))                  \
+  X(ncclRecv, (void *, size_t, ncclDataType_t, int, ncclComm_t, CUstream))                        \
+  X(ncclGroupStart, (void))                                                                       \
+  X(ncclGroupEnd, (void))                                                                         \
+  X(ncclMemAlloc, (void **, size_t))                                                              \
+  X(ncclMemFree, (void *))                                                                        \
   X(ncclRedOpCreatePreMulSum, (int *, void *, ncclDataType_t, ncclScalarResidence_t, ncclComm_t))
 
 static struct {
@@ -48,19 +48,19 @@ static struct {
 
 static int rank;
 
-#define CHECK(condition)                                                                                             \
-  do {                                                                                                               \
-    if (!(condition)) {                                                                                              \
-      fprintf(stderr, "%s:%d: rank %d: %s\n", __FILE__, __LINE__, rank, #condition);                                 \
-      _exit(1);                                                                                                      \
-    }                                                                                                                \
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      fprintf(stderr, "%s:%d: rank %d: %s\n", __FILE__, __LINE__, rank, #condition); \
+      _exit(1);                                                                      \
+    }                                                                                \
   } while (0)
 
 static void load(void) {
   void *lib = dlopen("libnccl.so.2", RTLD_NOW);
   CHECK(lib);
-#define X(name, args)                                                                                                \
-  *(void **)&nccl.name = dlsym(lib, #name);                                                                          \
+#define X(name, args)                       \
+  *(void **)&nccl.name = dlsym(lib, #name); \
   CHECK(nccl.name);
   NCCL_CALLS(X)
 #undef X
@@ -74,18 +74,14 @@ static float *floats(size_t n) {
 
 static void sums(ncclComm_t comm, int ranks) {
   float *x = floats(COUNT + 1), *y = floats(COUNT + 1);
-  for (int i = 0; i <= COUNT; i++)
-    x[i] = (float)(rank + 1) * (float)(i % 7);
+  for (int i = 0; i <= COUNT; i++) x[i] = (float)(rank + 1) * (float)(i % 7);
   CHECK(!nccl.ncclAllReduce(x, y, COUNT + 1, ncclFloat32, ncclSum, comm, NULL));
   int total = ranks * (ranks + 1) / 2;
-  for (int i = 0; i <= COUNT; i++)
-    CHECK(y[i] == (float)(total * (i % 7)));
+  for (int i = 0; i <= COUNT; i++) CHECK(y[i] == (float)(total * (i % 7)));
   CHECK(!nccl.ncclReduceScatter(x, y, 100, ncclFloat32, ncclMax, comm, NULL));
-  for (int i = 0; i < 100; i++)
-    CHECK(y[i] == (float)(ranks * ((rank * 100 + i) % 7)));
+  for (int i = 0; i < 100; i++) CHECK(y[i] == (float)(ranks * ((rank * 100 + i) % 7)));
   CHECK(!nccl.ncclAllGather(x, y, 10, ncclFloat32, comm, NULL));
-  for (int i = 0; i < 10 * ranks; i++)
-    CHECK(y[i] == (float)(i / 10 + 1) * (float)(i % 10 % 7));
+  for (int i = 0; i < 10 * ranks; i++) CHECK(y[i] == (float)(i / 10 + 1) * (float)(i % 10 % 7));
   float half = 0.5F;
   int op;
   CHECK(!nccl.ncclRedOpCreatePreMulSum(&op, &half, ncclFloat32, ncclScalarHostImmediate, comm));
@@ -97,16 +93,14 @@ static void sums(ncclComm_t comm, int ranks) {
 /* Everybody sends to everybody in one group, more than a socket buffers hold. */
 static void pairs(ncclComm_t comm) {
   float *out = floats(RANKS * COUNT), *in = floats(RANKS * COUNT);
-  for (int i = 0; i < RANKS * COUNT; i++)
-    out[i] = (float)(rank * 1000 + i / COUNT);
+  for (int i = 0; i < RANKS * COUNT; i++) out[i] = (float)(rank * 1000 + i / COUNT);
   CHECK(!nccl.ncclGroupStart());
   for (int r = 0; r < RANKS; r++) {
     CHECK(!nccl.ncclSend(out + r * COUNT, COUNT, ncclFloat32, r, comm, NULL));
     CHECK(!nccl.ncclRecv(in + r * COUNT, COUNT, ncclFloat32, r, comm, NULL));
   }
   CHECK(!nccl.ncclGroupEnd());
-  for (int i = 0; i < RANKS * COUNT; i++)
-    CHECK(in[i] == (float)(i / COUNT * 1000 + rank));
+  for (int i = 0; i < RANKS * COUNT; i++) CHECK(in[i] == (float)(i / COUNT * 1000 + rank));
   CHECK(!nccl.ncclMemFree(out) && !nccl.ncclMemFree(in));
 }
 
@@ -123,8 +117,7 @@ static void regroup(ncclComm_t comm) {
   expect_place(part, 2, rank < 2 ? 1 : 0);
   CHECK(!nccl.ncclCommSplit(comm, rank == 0 ? -1 : 0, 0, &none, NULL));
   CHECK((none == NULL) == (rank == 0));
-  if (rank == 1)
-    return;
+  if (rank == 1) return;
   CHECK(!nccl.ncclCommShrink(comm, gone, 1, &less, NULL, 0));
   expect_place(less, 3, rank == 0 ? 0 : rank - 1);
   CHECK(!nccl.ncclCommDestroy(less) && !nccl.ncclCommDestroy(part));
@@ -137,10 +130,8 @@ static void grow(ncclComm_t comm, ncclUniqueId *shared, int *ready) {
     CHECK(!nccl.ncclCommGetUniqueId(pair, shared));
     __atomic_store_n(ready, 1, __ATOMIC_RELEASE);
   }
-  while (!__atomic_load_n(ready, __ATOMIC_ACQUIRE))
-    usleep(1000);
-  if (rank == 3)
-    return;
+  while (!__atomic_load_n(ready, __ATOMIC_ACQUIRE)) usleep(1000);
+  if (rank == 3) return;
   if (rank < 2)
     CHECK(!nccl.ncclCommGrow(pair, 3, rank == 0 ? shared : NULL, -1, &more, NULL));
   else
@@ -153,16 +144,14 @@ static void grow(ncclComm_t comm, ncclUniqueId *shared, int *ready) {
 static void *abort_later(void *argument) {
   ncclComm_t comm = argument;
   ncclResult_t error = ncclSuccess;
-  while (!error)
-    nccl.ncclCommGetAsyncError(comm, &error);
+  while (!error) nccl.ncclCommGetAsyncError(comm, &error);
   CHECK(error == ncclRemoteError);
   CHECK(!nccl.ncclCommAbort(comm));
   return NULL;
 }
 
 static void peer_dies(ncclComm_t comm) {
-  if (rank == 3)
-    _exit(0);
+  if (rank == 3) _exit(0);
   pthread_t watchdog;
   float x = 1.0F, y;
   CHECK(!pthread_create(&watchdog, NULL, abort_later, comm));
@@ -193,16 +182,13 @@ static void rank_main(struct shared *shared) {
 }
 
 int main(void) {
-  struct shared *shared =
-      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int bad = 0, status;
   load();
   rank = -1;
   CHECK(shared != MAP_FAILED && !nccl.ncclGetUniqueId(&shared->id) && !nccl.ncclGetUniqueId(&shared->duplicate));
   for (rank = 0; rank < RANKS; rank++)
-    if (fork() == 0)
-      rank_main(shared);
-  for (int i = 0; i < RANKS; i++)
-    bad |= wait(&status) < 0 || status != 0;
+    if (fork() == 0) rank_main(shared);
+  for (int i = 0; i < RANKS; i++) bad |= wait(&status) < 0 || status != 0;
   return bad;
 }

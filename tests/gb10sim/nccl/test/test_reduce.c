@@ -89,8 +89,7 @@ static void operators_on_reals(void **state) {
 static void sizes(void **state) {
   (void)state;
   const size_t expected[ncclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  for (int t = 0; t < ncclNumTypes; t++)
-    assert_int_equal(type_size((ncclDataType_t)t), expected[t]);
+  for (int t = 0; t < ncclNumTypes; t++) assert_int_equal(type_size((ncclDataType_t)t), expected[t]);
   assert_int_equal(type_size(ncclNumTypes), 0);
   assert_false(type_reduces(ncclFloat8e4m3));
   assert_true(type_reduces(ncclBfloat16));
@@ -98,8 +97,10 @@ static void sizes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_16_bit_value_survives), cmocka_unit_test(halves_round_to_even),
-      cmocka_unit_test(operators_on_integers),       cmocka_unit_test(operators_on_reals),
+      cmocka_unit_test(every_16_bit_value_survives),
+      cmocka_unit_test(halves_round_to_even),
+      cmocka_unit_test(operators_on_integers),
+      cmocka_unit_test(operators_on_reals),
       cmocka_unit_test(sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
