@@ -18,12 +18,12 @@
 enum { CUDA_13_0 = 13000, NAME_MAX_LEN = 48, IMAGE_SM = 121, EM_CUDA_MACHINE = 190, ELFOSABI_CUDA = 0x41 };
 enum section { SEC_NULL, SEC_TEXT, SEC_SYMTAB, SEC_STRTAB, SEC_COUNT };
 
-struct image {
+struct image { /* the section table comes last, as in files of nvcc */
   Elf64_Ehdr head;
-  Elf64_Shdr section[SEC_COUNT];
   Elf64_Sym symbol[2];
   char text[16];
   char names[3 * NAME_MAX_LEN];
+  Elf64_Shdr section[SEC_COUNT];
 };
 
 static struct driver_client entries;

@@ -1,4 +1,4 @@
-"""Two ranks on two simulated hosts: collectives with right sums, then DistributedDataParallel steps.
+"""Two ranks on two simulated hosts: collectives with right sums, then steps of DistributedDataParallel, FSDP and TP.
    ranks.py: starts itself twice; ranks.py RANK PORT: one of them"""
 import os
 import socket
@@ -74,6 +74,26 @@ def parallel(rank):
     print(rank, "DistributedDataParallel: 10 steps")
 
 
+def sharded(rank):
+    import torch
+    from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh("cuda", (RANKS,))
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    for name, wrap in (("fully_shard", lambda m: fully_shard(m, mesh=mesh)),
+                       ("tensor parallel", lambda m: parallelize_module(m, mesh, plan))):
+        model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)).cuda()
+        wrap(model)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(4, 64).cuda()).sum().backward()
+            optimizer.step()
+        print(rank, name + ": 3 steps")
+
+
 def rank_main(rank, port):
     import torch
     import torch.distributed as dist
@@ -86,6 +106,7 @@ def rank_main(rank, port):
     dist.all_reduce(x, group=half)
     print(rank, "new group", x.cpu().tolist())
     parallel(rank)
+    sharded(rank)
     dist.destroy_process_group()
 
 
