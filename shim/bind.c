@@ -67,5 +67,6 @@ void *hook_for(enum hook_id id, void *real) {
   void *hook;
   if (!real || linkmap_is_ours(real) || !hook_at(id, HOOK_PLACE_ANY)) return real;
   hook = exported_hook(id, real);
-  return hook ? hook : bound_thunk(id, real);
+  if (hook) return hook;
+  return __atomic_load_n(&shim_life, __ATOMIC_ACQUIRE) == 2 ? bound_thunk(id, real) : real;
 }

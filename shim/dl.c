@@ -163,11 +163,13 @@ static void record_lookup(enum hook_id id, const char *via, bool hooked) {
 
 static void *exchange(enum hook_id id, void *real, const char *via) {
   void *hook;
-  if (!real || !awake_here()) return real;
-  dl_settle();
+  bool awake;
+  if (!real) return NULL;
+  awake = awake_here();
+  if (awake) dl_settle();
   shim_thread.busy++;
   hook = hook_for(id, real);
-  record_lookup(id, via, hook != real);
+  if (awake) record_lookup(id, via, hook != real);
   shim_thread.busy--;
   return hook;
 }

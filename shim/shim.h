@@ -107,7 +107,8 @@ const char *hook_name(enum hook_id id);
 enum hook_id hook_by_name(const char *name); /* HOOK_NONE when the name is not hooked; no libc, a few ns for a miss */
 /* What the application gets instead of `real`, an answer of dlsym, cuGetProcAddress and the like for hook `id`:
  * the exported hook when `real` is the plain export behind it, else a thunk bound to `real` (the same real
- * pointer always gets the same thunk), else `real` itself (pool used up: one note). NULL stays NULL. */
+ * pointer always gets the same thunk), else `real` itself (pool used up: one note). NULL stays NULL. Also while off or
+ * asleep: linked references are bound to the exported hook then, too, and must stay equal to what is looked up. */
 void *hook_for(enum hook_id id, void *real);
 
 /* Last counters of allocations and collectives, as facts, at exit(3) (calls.c). */

@@ -1,0 +1,2 @@
+/* An object without anything in it. */
+typedef int nothing;
