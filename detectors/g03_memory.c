@@ -343,10 +343,17 @@ static void on_exit_fact(struct g03_state *s, const struct fact *end, struct det
   }
 }
 
+/* Other models have memory of their own, or are not what the figures here were measured on. */
+static void on_header(struct g03_state *s, const struct fact *fact) {
+  const char *gpu = fact->u.header.gpu;
+  if (gpu && !text_has_word(gpu, "GB10")) s->discrete = true;
+}
+
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_state *s = state;
   if (s->discrete) return;
   switch (fact->kind) {
+  case FACT_KIND_header: on_header(s, fact); break;
   case FACT_KIND_mem_query: on_mem_query(s, fact, out); break;
   case FACT_KIND_alloc_large: on_alloc_large(s, fact, out); break;
   case FACT_KIND_alloc_failed: on_alloc_failed(s, fact, out); break;

@@ -62,6 +62,19 @@ bool text_equal(const char *a, const char *b) {
   return *a == *b;
 }
 
+static bool is_alnum(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+bool text_has_word(const char *s, const char *word) {
+  for (const char *at = s; *at; at++) {
+    size_t n = 0;
+    while (word[n] && at[n] == word[n]) n++;
+    if (!word[n] && !is_alnum(at[n]) && (at == s || !is_alnum(at[-1]))) return true;
+  }
+  return false;
+}
+
 void text_copy(char *buf, size_t size, const char *s) {
   struct text t = text_in(buf, size);
   text_add(&t, s);

@@ -32,6 +32,9 @@ void text_size(struct text *t, uint64_t bytes);
 /* True when both are the same text; NULL equals only NULL. */
 bool text_equal(const char *a, const char *b);
 
+/* True when `word` stands in `s` with no letter or digit on either side. */
+bool text_has_word(const char *s, const char *word);
+
 /* Copies `s` (NULL: the empty text) into buf[size], cut to fit, NUL-ended. */
 void text_copy(char *buf, size_t size, const char *s);
 

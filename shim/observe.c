@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "detector.h"
 #include "fact_json.h"
+#include "gpu_model.h"
 #include "procstat.h"
 #include "redact.h"
 #include "sinks.h"
@@ -225,7 +226,7 @@ static uint64_t start_us(uint64_t start) {
 
 /* Everything that the header points to: too much for a foreign stack, and needed once. */
 static struct {
-  char run[RUN_ID], host[RUN_HOST], boot_id[64], exe[1024], cwd[1024], words[4096], argv[4096];
+  char run[RUN_ID], host[RUN_HOST], boot_id[64], gpu[64], exe[1024], cwd[1024], words[4096], argv[4096];
   struct utsname uts;
 } about;
 
@@ -245,6 +246,10 @@ static const char *command_line(void) {
   if (n <= 0) return NULL;
   redact_words(about.words, (size_t)n, about.argv, sizeof(about.argv));
   return about.argv;
+}
+
+static const char *gpu_model(void) {
+  return gpu_model_read(shim_settings.root, about.gpu, sizeof(about.gpu)) == 0 ? about.gpu : NULL;
 }
 
 static const char *boot_id(void) {
@@ -272,6 +277,7 @@ static void header_write(const char *run_from, const char *ring_name, const stru
   rundir_host(about.host);
   h->host = about.host;
   h->boot_id = boot_id();
+  h->gpu = gpu_model();
   h->pid = (uint64_t)sys_getpid();
   h->ppid = (uint64_t)self->ppid;
   h->start = start_us(self->start);

@@ -134,6 +134,12 @@ static void full_list_swallows(void **state) {
 
 static void equal_and_copy(void **state) {
   (void)state;
+  assert_true(text_has_word("NVIDIA GB10", "GB10"));
+  assert_true(text_has_word("GB10-1", "GB10"));
+  assert_false(text_has_word("NVIDIA GB1", "GB10"));
+  assert_false(text_has_word("NVIDIA GB100", "GB10"));
+  assert_false(text_has_word("xGB10", "GB10"));
+  assert_false(text_has_word("", "a"));
   char buf[4];
   assert_true(text_equal("a", "a"));
   assert_false(text_equal("a", "ab"));

@@ -312,6 +312,25 @@ static void discrete_gpu(void **state) {
   stop(&p);
 }
 
+static void another_model(void **state) {
+  (void)state;
+  static const struct {
+    const char *gpu;
+    bool speaks;
+  } rows[] = {{"NVIDIA GB10", true}, {NULL, true}, {"NVIDIA H200", false}, {"NVIDIA GB100", false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, cache_full());
+    struct fact f = {.kind = FACT_KIND_header, .u.header = {.writer = "shim", .gpu = rows[i].gpu}};
+    tell(&p, &f);
+    ask(&p, 0);
+    refuse(&p, 2 * GIB);
+    end(&p, 1, NEVER);
+    assert_int_equal(p.said > 0, rows[i].speaks);
+    stop(&p);
+  }
+}
+
 /* ---- form B: a refused request ---------------------------------------------------------------------- */
 
 static void query_refused(void **state) {
@@ -987,6 +1006,7 @@ int main(void) {
       cmocka_unit_test(the_threshold_of_the_figure),
       cmocka_unit_test(figure_from_available),
       cmocka_unit_test(discrete_gpu),
+      cmocka_unit_test(another_model),
       cmocka_unit_test(query_refused),
       cmocka_unit_test(memory_used_up),
       cmocka_unit_test(what_holds_memory_comes_first),
