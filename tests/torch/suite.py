@@ -19,6 +19,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lib"))
+import check_log  # noqa: E402
+
 WEIGHT = {"PASS": 0, "SKIP": 0, "INFO": 1, "WARN": 2, "FAIL": 3}
 LINE = re.compile(r"G(\d+) (PASS|FAIL|WARN|SKIP|INFO): \S")
 EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
@@ -34,8 +37,7 @@ class Case:
     says: str = ""        # must stand in the job's stderr, in both runs
     live: str = "nothing"     # heaviest verdict on stderr: nothing, INFO, WARN, FAIL
     warns_first: bool = False  # a line of G3 comes before `says` on stderr
-    finding: tuple = ()   # (G, verdict, cause) of the report's heaviest finding
-    report: str = "INFO"  # heaviest verdict that the report may have
+    finding: tuple = ()   # (G, verdict, cause): the one finding of report and log
 
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory"
@@ -44,7 +46,7 @@ RECLAIMABLE = (3, "FAIL", "alloc_refused_reclaimable")
 
 
 def dies(world, finding, env=None, kind="device", says=OOM):
-    return Case(world, ["run_out.py", kind, "die"], env or {}, 1, says, "FAIL", True, finding, "FAIL")
+    return Case(world, ["run_out.py", kind, "die"], env or {}, 1, says, "FAIL", True, finding)
 
 
 def goes_on(job, env=None):
@@ -71,7 +73,7 @@ CASES = {
     "oom_handled_driver_pool": goes_on(["handled.py", "4"], DRIVER_POOL),
     "free_figure": Case("cached", ["free_figure.py", "20"], live="INFO", finding=(3, "INFO", "page_cache_counted")),
     "free_figure_gives_up": Case("cached", ["free_figure.py", "60"], status=1, says="exceeds available",
-                                 live="FAIL", finding=(3, "FAIL", "page_cache_counted"), report="FAIL"),
+                                 live="FAIL", finding=(3, "FAIL", "page_cache_counted")),
 }
 
 
@@ -87,87 +89,93 @@ def require(condition, what, detail=""):
 class Runner:
     def __init__(self, build, python, case, folder):
         self.build, self.python, self.case, self.folder = build, python, case, folder
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARKSHIM", "GB10SIM", "PYTORCH", "CUDA"))}
-        self.env.pop("LD_PRELOAD", None)
-        self.env.update(case.env, HOME=str(folder), SPARKSHIM_DIR=str(folder / "sparkshim"), PYTHONUNBUFFERED="1",
-                        TRITON_CACHE_DIR=str(folder / "triton"), MASTER_ADDR="127.0.0.1", NCCL_SOCKET_IFNAME="lo")
+        self.env = {k: v for k, v in os.environ.items()
+                    if not k.startswith(("SPARKSHIM", "GB10SIM", "PYTORCH", "CUDA", "LD_", "NCCL", "TRITON"))}
+        self.env.update(case.env, HOME=str(folder), SPARKSHIM_DIR=str(folder / "state"), PYTHONUNBUFFERED="1",
+                        TRITON_CACHE_DIR=str(folder / "triton"), NCCL_SOCKET_IFNAME="lo")
 
-    def run(self, prefix):
-        command = [self.build / "bin/gb10sim", HERE / "worlds" / (self.case.world + ".scn"), "--", *prefix,
+    def run(self, name, prefix):
+        """The job's own stderr goes to a file: on that of `sparkshim run` stands what it says at the end."""
+        own = self.folder / name
+        to_file = ["sh", "-c", 'exec "$@" 2>"$0"', own]
+        command = [self.build / "bin/gb10sim", HERE / "worlds" / (self.case.world + ".scn"), "--", *prefix, *to_file,
                    self.python, HERE / "jobs" / self.case.job[0], *self.case.job[1:]]
-        return subprocess.run([str(word) for word in command], env=self.env, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=400)
+        done = subprocess.run([str(word) for word in command], env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, errors="replace", timeout=500)
+        return done, own.read_text(errors="replace")
 
     def bare(self):
-        return self.run([])
+        return self.run("bare", [])
 
     def watched(self):
-        return self.run([self.build / "bin/sparkshim", "run", "--"])
+        return self.run("watched", [self.build / "bin/sparkshim", "run", "--run-id", "torch", "--"])
 
     def report(self):
-        done = subprocess.run([str(self.build / "bin/sparkshim"), "report", "--format", "json"], env=self.env,
+        done = subprocess.run([str(self.build / "bin/sparkshim"), "report", "torch", "--format", "json"], env=self.env,
                               capture_output=True, text=True, timeout=60)
         require(done.stdout, "the report is empty", done.stderr)
         return done.returncode, json.loads(done.stdout)
 
     def records(self):
-        for path in sorted((self.folder / "sparkshim").glob("runs/*/*.ndjson")):
-            for line in path.read_text().splitlines():
-                yield json.loads(line)
-
-
-def own_lines(stderr):
-    return [line for line in stderr.splitlines() if LINE.match(line) or line.startswith("sparkshim: ")]
+        try:
+            return [r for path in sorted((self.folder / "state/runs/torch").glob("*.ndjson"))
+                    for r in check_log.records(path)]
+        except check_log.LogError as error:
+            raise Failure(f"log: {error}") from None
 
 
 def normal(text):
     text = re.sub(r"0x[0-9a-f]{6,}", "ADDRESS", text)
     text = re.sub(r"\b([Pp]rocess|pid:?) \d+\b", r"\1 PID", text)
-    return [line for line in text.splitlines() if not LINE.match(line) and not line.startswith("sparkshim: ")]
+    return [line for line in text.splitlines() if not LINE.match(line)]
 
 
 def heaviest(verdicts):
     return max(verdicts, key=WEIGHT.get, default="nothing")
 
 
+def both(bare, watched):
+    return f"--- bare\n{bare}\n--- watched\n{watched}"
+
+
 def check_same(bare, watched, case):
-    require(bare.returncode == case.status, f"without the shim: exit status {bare.returncode}", bare.stdout + bare.stderr)
-    require(watched.returncode == bare.returncode, f"under the shim: exit status {watched.returncode}",
-            watched.stdout + watched.stderr)
-    require(watched.stdout == bare.stdout, "stdout differs", f"--- bare\n{bare.stdout}--- watched\n{watched.stdout}")
-    require(normal(watched.stderr) == normal(bare.stderr), "stderr differs",
-            f"--- bare\n{bare.stderr}--- watched\n{watched.stderr}")
-    require(case.says in bare.stderr, f"'{case.says}' is not on stderr", bare.stderr)
+    (one, one_err), (two, two_err) = bare, watched
+    require(one.returncode == case.status, f"without the shim: exit status {one.returncode}",
+            one.stdout + one_err + one.stderr)
+    require(two.returncode == one.returncode, f"under the shim: exit status {two.returncode}",
+            two.stdout + two_err + two.stderr)
+    require(two.stdout == one.stdout, "stdout differs", both(one.stdout, two.stdout))
+    require(normal(two_err) == normal(one_err), "stderr differs", both(one_err, two_err))
+    require(case.says in one_err, f"'{case.says}' is not on stderr", one_err)
 
 
 def check_lines(watched, case):
-    said = [LINE.match(line) for line in own_lines(watched.stderr)]
-    verdicts = [m.group(2) for m in said if m]
-    require(heaviest(verdicts) == case.live, f"heaviest line on stderr: {heaviest(verdicts)}, not {case.live}",
-            watched.stderr)
-    if case.live == "nothing":
-        require(not own_lines(watched.stderr), "not silent", watched.stderr)
-        return
-    require(all(int(m.group(1)) == case.finding[0] for m in said if m and WEIGHT[m.group(2)] > 1),
-            "a line of another G", watched.stderr)
+    done, own = watched
+    said = [m for m in map(LINE.match, own.splitlines()) if m]
+    verdicts = [m.group(2) for m in said]
+    require(heaviest(verdicts) == case.live, f"heaviest line on stderr: {heaviest(verdicts)}, not {case.live}", own)
+    for m in said:
+        require(int(m.group(1)) == case.finding[0], "a line of another G", own)
     if case.warns_first:
-        first = next(m.start() for m in re.finditer(r"(?m)^G3 ", watched.stderr))
-        require(first < watched.stderr.index(case.says), "the line comes after the exception", watched.stderr)
+        require(own.index("G3 WARN") < own.index(case.says), "the line comes after the exception", own)
+    if WEIGHT.get(case.finding[1], 0) > 1 if case.finding else False:
+        require("sparkshim report" in done.stderr.splitlines()[-1], "run does not end with the next command", done.stderr)
+    else:
+        require(not done.stderr, "run is not silent", done.stderr)
 
 
-def check_findings(runner, case, watched):
+def check_findings(runner, case):
     status, report = runner.report()
     text = json.dumps(report, indent=1)
     found = [(f["g"], f["verdict"], f["cause"]) for f in report["findings"]]
-    top = heaviest([v for _, v, _ in found])
-    require(WEIGHT.get(top, 0) <= WEIGHT[case.report], f"the report says {top}", text)
-    require(not case.finding or case.finding in found, f"the report lacks {case.finding}", text)
-    require(status == {"WARN": 1, "FAIL": 2}.get(top, 0), f"the report's exit status is {status}, verdict {top}", text)
-    if case.finding:
-        causes = {r["cause"] for r in runner.records() if r["k"] == "finding"}
-        require(case.finding[2] in causes, f"the log has no finding {case.finding[2]}", causes)
-    else:
-        require(WEIGHT.get(top, 0) == 0, f"a healthy run has findings: {found}", text + watched.stderr)
+    wanted = [case.finding] if case.finding else []
+    require(found == wanted, f"the report has {found}, not {wanted}", text)
+    require(status == {"WARN": 1, "FAIL": 2}.get(heaviest([v for _, v, _ in found]), 0),
+            f"the report's exit status is {status}", text)
+    differences = [d for p in report["processes"] for d in p["differences"]]
+    require(not differences, f"the report differs from what was said live: {differences}", text)
+    causes = {(r["g"], r["cause"]) for r in runner.records() if r["k"] == "finding"}
+    require(causes == {(g, cause) for g, _, cause in wanted}, f"the log has findings {causes}")
 
 
 def run_case(name, build, python):
@@ -178,8 +186,8 @@ def run_case(name, build, python):
         watched = runner.watched()
         check_same(bare, watched, case)
         check_lines(watched, case)
-        check_findings(runner, case, watched)
-    print(bare.stdout, end="")
+        check_findings(runner, case)
+    print(bare[0].stdout, end="")
 
 
 def main():
