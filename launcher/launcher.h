@@ -13,6 +13,7 @@
 enum { STATUS_LAUNCHER_FAILED = 125, STATUS_CANNOT_RUN = 126, STATUS_NOT_FOUND = 127 };
 
 int verb_run(int argc, char **argv);
+int verb_report(int argc, char **argv);
 
 /* The program called as `sparkrun`: argv[0] is that name. */
 int sparkrun_main(int argc, char **argv);
@@ -20,5 +21,6 @@ int sparkrun_main(int argc, char **argv);
 /* One line "sparkshim: ..." on stderr by one write(2), at most 1024 bytes; nothing after say_nothing(). */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_nothing(void);
+bool is_silent(void);
 
 #endif

@@ -12,6 +12,7 @@ struct verb {
 
 static const struct verb verbs[] = {
     {"run", verb_run, "run [options] -- CMD...      run a program under the shim (= sparkrun CMD...)"},
+    {"report", verb_report, "report [RUN] [--format F]   what a run's logs say, judged again"},
 };
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 

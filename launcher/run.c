@@ -4,16 +4,19 @@
  * with one line, and never the job: only where CMD itself cannot be started do 126 and 127 come from here.
  */
 #include "launcher.h"
+#include "carriers.h"
 #include "clock.h"
 #include "job.h"
 #include "joblog.h"
 #include "preload.h"
+#include "report.h"
 #include "rundir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +27,8 @@
 struct run {
   char **argv;
   const char *id_from; /* where the run id came from, as in the header record */
+  bool own_id;         /* nobody else has this id: whatever carries it comes from our job */
+  bool inner;          /* another launcher above us says what was found */
   char id[RUN_ID];
   char dir[RUN_PATH]; /* the run's folder; empty: no log can be kept */
   int log;            /* the launcher's own file, or negative */
@@ -106,8 +111,18 @@ static void choose_id(struct run *run) {
   if (!strcmp(run->id_from, "session")) {
     fresh_id(run->id);
     run->id_from = "SPARKSHIM_RUN";
+    run->own_id = true;
   }
   setenv("SPARKSHIM_RUN", run->id, 1);
+}
+
+/* A job may start its parts under launchers of their own. */
+static void note_launcher(struct run *run) {
+  const char *outer = getenv("SPARKSHIM_LAUNCHER");
+  char pid[32];
+  run->inner = outer && atoi(outer) > 0 && !kill(atoi(outer), 0);
+  snprintf(pid, sizeof pid, "%d", (int)getpid());
+  if (!run->inner) setenv("SPARKSHIM_LAUNCHER", pid, 1);
 }
 
 static int open_dir(struct run *run, enum rundir_place place) {
@@ -139,10 +154,34 @@ static int exec_unwatched(char **argv) {
   return cannot_run(argv[0], errno);
 }
 
+/* The job's descendants that still carry this run. Those that have a log open get a moment to close it. */
+static void await_descendants(const struct run *run) {
+  enum { MOMENT_MS = 2000, LOOK_MS = 20 };
+  struct carrier carrier[CARRIERS];
+  size_t n = carriers_find(run->id, run->dir, carrier);
+  for (int ms = 0; ms < MOMENT_MS && carriers_with_log(carrier, n); ms += LOOK_MS) {
+    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    nanosleep(&pause, NULL);
+    n = carriers_find(run->id, run->dir, carrier);
+  }
+  for (size_t i = 0; i < n; i++) say("left running: %d, %s", (int)carrier[i].pid, carrier[i].name);
+}
+
+static void say_what_was_found(const struct run *run) {
+  struct runlog log = {0};
+  if (run->own_id) await_descendants(run);
+  if (run->inner) return;
+  if (runlog_read(&log, run->dir)) return;
+  runlog_finish(&log);
+  if (!is_silent()) report_summary(&log, stderr);
+  runlog_free(&log);
+}
+
 static int watch(struct run *run) {
   struct job job;
   const char *phase;
   choose_id(run);
+  note_launcher(run);
   open_log(run);
   preload_apply(run->argv[0]);
   int error = job_start(&job, run->argv, &phase);
@@ -155,6 +194,7 @@ static int watch(struct run *run) {
   joblog_start(run->log, job.pid, run->argv);
   int status = job_wait(&job);
   joblog_end(run->log, job.pid, status);
+  if (run->dir[0]) say_what_was_found(run);
   job_end_like(status);
 }
 

@@ -11,6 +11,7 @@
 static bool silent;
 
 void say_nothing(void) { silent = true; }
+bool is_silent(void) { return silent; }
 
 void say(const char *format, ...) {
   char line[1024] = "sparkshim: ";

@@ -1,0 +1,84 @@
+/* carriers.c - see carriers.h. A process that we may not look into is not ours. */
+#include "carriers.h"
+#include "procstat.h"
+#include "rundir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether /proc/<pid>/environ holds the word `entry`. */
+static bool carries(pid_t pid, const char *entry) {
+  enum { ENVIRONMENT = 1 << 17 }; /* Linux gives arguments and environment 128 KiB a string; more is not looked at */
+  static char environment[ENVIRONMENT];
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  size_t have = 0, length = strlen(entry) + 1;
+  ssize_t n;
+  while (have < sizeof environment - 1 && (n = read(file, environment + have, sizeof environment - 1 - have)) > 0)
+    have += (size_t)n;
+  close(file);
+  environment[have] = '\0';
+  for (size_t at = 0; at + length <= have + 1; at += strlen(environment + at) + 1)
+    if (!strcmp(environment + at, entry)) return true;
+  return false;
+}
+
+/* Whether one of its descriptors is a file of the folder. The library keeps its log at known numbers. */
+static bool has_file_in(pid_t pid, const char *dir) {
+  size_t length = strlen(dir);
+  for (size_t i = 0; i < sizeof rundir_log_fds / sizeof rundir_log_fds[0]; i++)
+    for (int fd = rundir_log_fds[i]; fd < rundir_log_fds[i] + RUNDIR_LOG_FD_SPAN; fd++) {
+      char path[64], target[PATH_MAX];
+      snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+      ssize_t n = readlink(path, target, sizeof target - 1);
+      if (n > (ssize_t)length && !memcmp(target, dir, length) && target[length] == '/') return true;
+    }
+  return false;
+}
+
+static bool is_zombie(pid_t pid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  if (proc_text_read(NULL, path, text, sizeof text) < 0) return true;
+  const char *behind_name = strrchr(text, ')');
+  return !behind_name || behind_name[1] != ' ' || behind_name[2] == 'Z' || behind_name[2] == 'X';
+}
+
+static void name_of(pid_t pid, char *out, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+  if (proc_text_read(NULL, path, out, size) < 0) snprintf(out, size, "?");
+}
+
+size_t carriers_find(const char *id, const char *dir, struct carrier found[CARRIERS]) {
+  char entry[RUN_ID + 32];
+  size_t n = 0;
+  DIR *proc = opendir("/proc");
+  const struct dirent *e;
+  snprintf(entry, sizeof entry, "SPARKSHIM_RUN=%s", id);
+  while (proc && n < CARRIERS && (e = readdir(proc))) {
+    pid_t pid = (pid_t)atoi(e->d_name);
+    if (pid <= 0 || pid == getpid()) continue;
+    bool log = has_file_in(pid, dir);
+    if ((!log && !carries(pid, entry)) || is_zombie(pid)) continue;
+    found[n].pid = pid;
+    found[n].has_log = log;
+    name_of(pid, found[n].name, sizeof found[n].name);
+    n++;
+  }
+  if (proc) closedir(proc);
+  return n;
+}
+
+size_t carriers_with_log(const struct carrier *found, size_t n) {
+  size_t with = 0;
+  for (size_t i = 0; i < n; i++) with += found[i].has_log;
+  return with;
+}

@@ -1,0 +1,33 @@
+/* report.h - a judged run as text and as JSON. */
+#ifndef SPARKSHIM_REPORT_H
+#define SPARKSHIM_REPORT_H
+
+#include <stdio.h>
+#include "runlog.h"
+
+/* For people: the job, its processes, the findings with their evidence, the root cause last. */
+void report_text(const struct runlog *run, FILE *to);
+
+/* What `run` says at the end: a line for each finding of WARN or more, then the command that shows the report.
+ * Nothing when there is none. */
+void report_summary(const struct runlog *run, FILE *to);
+
+/* For programs: one JSON object (docs/report.md). 0, or -ENOMEM or -EIO. */
+int report_json(const struct runlog *run, FILE *to);
+
+/* The process with the earliest FAIL, by its time; NULL when nothing failed. */
+const struct process *report_first_failing(const struct runlog *run);
+
+/* "rank 1, pid 4711 on spark-2": as much of it as is known. */
+void report_who(const struct process *p, char *out, size_t size);
+
+/* "exited with status 1", "killed by signal 9 (Killed)", "still running", ... */
+void report_end(const struct process *p, char *out, size_t size);
+
+/* "2026-11-30 03:30:07 UTC" */
+void report_time(uint64_t us, char *out, size_t size);
+
+/* How to call `sparkshim report` for this run from where the user stands. */
+void report_command(const struct runlog *run, char *out, size_t size);
+
+#endif

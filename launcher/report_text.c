@@ -1,0 +1,132 @@
+/* report_text.c - a run for people. They read tails: the root cause and what to do come last. */
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROCESSES_SHOWN = 64 };
+
+static void print_size(FILE *to, uint64_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = (double)bytes;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) value /= 1024, unit++;
+  fprintf(to, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_count(FILE *to, const char *label, uint64_t n) {
+  if (n != FACT_NO_U64 && n) fprintf(to, ", %llu %s", (unsigned long long)n, label);
+}
+
+static void print_allocations(FILE *to, const struct process *p) {
+  for (size_t i = 0; i < p->allocations; i++) {
+    const struct allocation_row *row = &p->allocation[i];
+    fprintf(to, "      %-8s", row->route);
+    if (row->peak != FACT_NO_U64) fputs(" at most ", to), print_size(to, row->peak);
+    if (row->live != FACT_NO_U64) fputs(", at the last count ", to), print_size(to, row->live);
+    print_count(to, "granted", row->count);
+    print_count(to, "freed", row->frees);
+    print_count(to, "refused", row->failed);
+    print_count(to, "not followed", row->untracked);
+    fputc('\n', to);
+  }
+}
+
+static void print_jobs(FILE *to, const struct runlog *run) {
+  for (size_t i = 0; i < run->jobs; i++) {
+    const struct job_record *job = &run->job[i];
+    char from[64], until[64];
+    report_time(job->start, from, sizeof from);
+    report_time(job->end, until, sizeof until);
+    fprintf(to, "Job: %s\n", job->argv ? job->argv : "(command not recorded)");
+    if (job->started) fprintf(to, "  started %s on %s, pid %llu\n", from, job->host ? job->host : "?", (unsigned long long)job->pid);
+    if (!job->ended) fputs("  no record of its end: it is running, or the machine or the launcher went down\n", to);
+    else if (job->signal != FACT_NO_I64)
+      fprintf(to, "  ended %s, killed by signal %lld (%s)%s\n", until, (long long)job->signal,
+              strsignal((int)job->signal), job->core ? ", core written" : "");
+    else fprintf(to, "  ended %s, status %lld\n", until, (long long)job->exit);
+  }
+}
+
+static void print_process(FILE *to, const struct process *p) {
+  char who[128], end[128];
+  report_who(p, who, sizeof who);
+  report_end(p, end, sizeof end);
+  fprintf(to, "  %s: %s; %s\n", who, end, p->argv ? p->argv : p->exe ? p->exe : "(command not recorded)");
+  print_allocations(to, p);
+  if (p->bad) fprintf(to, "      %lu unreadable lines in its log\n", p->bad);
+  for (size_t i = 0; i < p->differences; i++) {
+    const struct difference *d = &p->difference[i];
+    fprintf(to, "      differs: G%u %s (%s) was %s live, and is %s by the facts in the log\n", d->g, d->cause, d->object,
+            d->logged < 0 ? "not said" : verdict_word((enum verdict)d->logged),
+            d->derived < 0 ? "not found" : verdict_word((enum verdict)d->derived));
+  }
+}
+
+static void print_processes(FILE *to, const struct runlog *run) {
+  size_t shown = 0, more = 0;
+  for (size_t i = 0; i < run->processes; i++) {
+    const struct process *p = &run->process[i];
+    if (p->launcher || !(p->records + p->bad + p->foreign)) continue;
+    if (shown == 0) fputs("Processes watched:\n", to);
+    if (shown++ < PROCESSES_SHOWN || p->findings || p->differences) print_process(to, p);
+    else more++;
+  }
+  if (more) fprintf(to, "  and %zu more without a finding\n", more);
+  if (!shown) fputs("No process of this run touched CUDA, so none was watched.\n", to);
+}
+
+static void print_list(FILE *to, const char *label, const struct finding_list *list) {
+  for (unsigned i = 0; i < list->n && i < FINDING_ITEMS; i++)
+    fprintf(to, "    %-9s %.*s\n", i ? "" : label, FINDING_ITEM, list->item[i]);
+}
+
+static void print_finding(FILE *to, const struct finding_ref *ref) {
+  const struct finding *f = &ref->finding->f;
+  char line[1024], who[128], at[64];
+  finding_line(f, ref->process->simulated, line, sizeof line);
+  report_who(ref->process, who, sizeof who);
+  report_time(f->t, at, sizeof at);
+  fprintf(to, "\n%s\n    %s; %s, %s; confidence %s%s\n", line, f->cause, who, at, confidence_word(f->confidence),
+          f->retry == RETRY_USELESS ? "; trying again is useless" : f->retry == RETRY_MAY_HELP ? "; trying again may help" : "");
+  print_list(to, "seen:", &f->evidence);
+  print_list(to, "not:", &f->ruled_out);
+  print_list(to, "do:", &f->fixes);
+}
+
+static void print_reading_troubles(FILE *to, const struct runlog *run) {
+  if (run->unreadable) fprintf(to, "%lu of %lu log files could not be opened.\n", run->unreadable, run->files);
+  if (run->bad) fprintf(to, "%lu lines could not be read (torn or foreign writing); the rest is judged.\n", run->bad);
+  if (run->foreign) fprintf(to, "%lu records are of a newer version and were skipped.\n", run->foreign);
+}
+
+void report_text(const struct runlog *run, FILE *to) {
+  struct finding_ref *refs;
+  size_t n = runlog_findings(run, VERDICT_INFO, &refs);
+  char who[128];
+  fprintf(to, "Run %s: %s\n", run->id, verdict_word(runlog_verdict(run)));
+  print_jobs(to, run);
+  print_processes(to, run);
+  print_reading_troubles(to, run);
+  if (!n && runlog_verdict(run) == VERDICT_PASS) fputs("Nothing was found.\n", to);
+  for (size_t i = 0; i < n; i++) print_finding(to, &refs[i]);
+  free(refs);
+  const struct process *first = report_first_failing(run);
+  if (!first) return;
+  report_who(first, who, sizeof who);
+  fprintf(to, "\nFirst to fail: %s\n", who);
+}
+
+void report_summary(const struct runlog *run, FILE *to) {
+  struct finding_ref *refs;
+  char line[1024], command[4096];
+  size_t n = runlog_findings(run, VERDICT_WARN, &refs);
+  for (size_t i = 0; i < n; i++) {
+    finding_line(&refs[i].finding->f, refs[i].process->simulated, line, sizeof line);
+    fprintf(to, "%s\n", line);
+  }
+  free(refs);
+  if (!n) return;
+  report_command(run, command, sizeof command);
+  fprintf(to, "%s\n", command);
+}

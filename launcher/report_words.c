@@ -1,0 +1,94 @@
+/* report_words.c - phrases that all formats of a report share. */
+#include "report.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rundir.h"
+
+const struct process *report_first_failing(const struct runlog *run) {
+  struct finding_ref *refs;
+  size_t n = runlog_findings(run, VERDICT_FAIL, &refs);
+  const struct process *p = n ? refs[n - 1].process : NULL;
+  free(refs);
+  return p;
+}
+
+void report_who(const struct process *p, char *out, size_t size) {
+  size_t at = 0;
+  *out = '\0';
+  if (p->rank != FACT_NO_I64) at += (size_t)snprintf(out, size, "rank %lld, ", (long long)p->rank);
+  if (p->pid == FACT_NO_U64) {
+    snprintf(out + at, size - at, "a process without a header");
+  } else {
+    snprintf(out + at, size - at, "pid %llu on %s", (unsigned long long)p->pid, p->host ? p->host : "an unnamed host");
+  }
+}
+
+void report_end(const struct process *p, char *out, size_t size) {
+  switch (p->end) {
+  case END_UNKNOWN: snprintf(out, size, "ended without a word"); return;
+  case END_EXEC: snprintf(out, size, "went on as another program"); return;
+  case END_RUNNING: snprintf(out, size, "still running"); return;
+  case END_EXIT:
+  case END_JOB: break;
+  }
+  if (p->signal != FACT_NO_I64) {
+    snprintf(out, size, "killed by signal %lld (%s)", (long long)p->signal, strsignal((int)p->signal));
+  } else if (p->status != FACT_NO_I64) {
+    snprintf(out, size, "exited with status %lld", (long long)p->status);
+  } else {
+    snprintf(out, size, "exited");
+  }
+}
+
+void report_time(uint64_t us, char *out, size_t size) {
+  time_t seconds = (time_t)(us / 1000000);
+  struct tm tm;
+  if (!gmtime_r(&seconds, &tm) || !strftime(out, size, "%Y-%m-%d %H:%M:%S UTC", &tm)) snprintf(out, size, "?");
+}
+
+static const char *environment(const char *name) { return getenv(name); }
+
+/* Whether `sparkshim report <id>` finds this very folder. */
+static bool id_suffices(const struct runlog *run) {
+  struct stat here, there;
+  for (int place = 0; place < RUNDIR_PLACES; place++) {
+    char path[PATH_MAX], base[RUN_PATH];
+    if (rundir_base(environment, (enum rundir_place)place, base, sizeof base) < 0) continue;
+    if (snprintf(path, sizeof path, "%s/runs/%s", base, run->id) >= (int)sizeof path) continue;
+    if (!stat(path, &there) && !stat(run->path, &here))
+      return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+  }
+  return false;
+}
+
+/* The program's name where PATH leads to this very program, else its path. */
+static void program_name(char *out, size_t size) {
+  char self[PATH_MAX], found[PATH_MAX], candidate[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  const char *path = getenv("PATH");
+  snprintf(out, size, "sparkshim");
+  if (n <= 0) return;
+  self[n] = '\0';
+  while (path && *path) {
+    size_t length = strcspn(path, ":");
+    int fits = snprintf(candidate, sizeof candidate, "%.*s/sparkshim", (int)length, path);
+    if (length && fits < (int)sizeof candidate && realpath(candidate, found)) {
+      if (strcmp(found, self)) break; /* another sparkshim comes first */
+      return;
+    }
+    path += length + (path[length] == ':');
+  }
+  snprintf(out, size, "%s", self);
+}
+
+void report_command(const struct runlog *run, char *out, size_t size) {
+  char name[PATH_MAX];
+  program_name(name, sizeof name);
+  snprintf(out, size, "%s report %s", name, id_suffices(run) ? run->id : run->path);
+}

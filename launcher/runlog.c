@@ -1,0 +1,462 @@
+/* runlog.c - see runlog.h. Streams: of a log only its header, its findings and its last counters are kept. */
+#include "runlog.h"
+#include "detector.h"
+#include "fact_read.h"
+#include "procstat.h"
+#include "rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  BUFFER = 1 << 20,
+  LINE_MAX_BYTES = 1 << 17, /* four times the longest record (FACT_JSON_MAX); a longer line is not ours */
+};
+
+struct logged {
+  unsigned g;
+  enum verdict verdict;
+  char cause[64], object[FINDING_OBJECT];
+};
+
+/* ---- memory: a report of what is left is better than none, but there is nothing left to report without memory --- */
+static void *must(void *p) {
+  if (p) return p;
+  static const char text[] = "sparkshim: out of memory\n";
+  ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)n;
+  _exit(3);
+}
+
+static char *copy(const char *s) { return s ? must(strdup(s)) : NULL; }
+
+/* Room for one more of `size` bytes behind the n at `array`, zeroed. */
+static void *grow(void *array, size_t n, size_t size) {
+  if (n & (n - 1)) return array; /* grown at each power of two */
+  char *bigger = must(realloc(array, (n ? 2 * n : 1) * size));
+  memset(bigger + n * size, 0, ((n ? 2 * n : 1) - n) * size);
+  return bigger;
+}
+
+static void keep_word(char *out, size_t size, const char *word) { snprintf(out, size, "%s", word ? word : ""); }
+
+/* ---- findings -------------------------------------------------------------------------------------------------- */
+struct collector {
+  struct det_out out;
+  struct process *process;
+};
+
+static bool same_finding(const struct finding *a, const struct finding *b) {
+  return a->g == b->g && !strcmp(a->cause, b->cause) && !strcmp(a->object, b->object);
+}
+
+static void collect(struct det_out *out, const struct finding *f) {
+  struct process *p = ((struct collector *)out)->process;
+  for (size_t i = 0; i < p->findings; i++) {
+    if (!same_finding(&p->finding[i].f, f)) continue;
+    p->finding[i].f = *f;
+    p->finding[i].count++;
+    return;
+  }
+  p->finding = grow(p->finding, p->findings, sizeof *p->finding);
+  p->finding[p->findings++] = (struct process_finding){*f, 1};
+}
+
+static void judge(struct process *p, const struct fact *fact) {
+  if (!p->state) p->state = must(calloc(1, det_state_size() + 16));
+  struct collector c;
+  c.out.emit = collect;
+  c.process = p;
+  det_observe(p->state, p->detectors, fact, &c.out);
+}
+
+static void note_logged(struct process *p, const struct logged_finding *f) {
+  for (size_t i = 0; i < p->loggeds; i++) {
+    struct logged *l = &p->logged[i];
+    if (l->g != f->g || strcmp(l->cause, f->cause) || strcmp(l->object, f->object)) continue;
+    l->verdict = f->verdict;
+    return;
+  }
+  p->logged = grow(p->logged, p->loggeds, sizeof *p->logged);
+  struct logged *l = &p->logged[p->loggeds++];
+  l->g = f->g;
+  l->verdict = f->verdict;
+  keep_word(l->cause, sizeof l->cause, f->cause);
+  keep_word(l->object, sizeof l->object, f->object);
+}
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+static struct process *add_process(struct runlog *run, const char *path) {
+  run->process = grow(run->process, run->processes, sizeof *run->process);
+  struct process *p = &run->process[run->processes++];
+  p->path = copy(path);
+  p->rank = p->world_size = p->status = p->signal = FACT_NO_I64;
+  p->last_activity = p->pid = p->ppid = p->start = FACT_NO_U64;
+  p->detectors = det_mask(NULL);
+  return p;
+}
+
+static void on_header(struct process *p, const struct fact_header *h) {
+  p->launcher = h->writer && !strcmp(h->writer, "launcher");
+  p->host = copy(h->host);
+  p->boot_id = copy(h->boot_id);
+  p->exe = copy(h->exe);
+  p->argv = copy(h->argv);
+  p->cwd = copy(h->cwd);
+  p->version = copy(h->version);
+  p->pid = h->pid;
+  p->ppid = h->ppid;
+  p->start = h->start;
+  p->rank = h->rank;
+  p->world_size = h->world_size;
+  p->simulated = h->simulated;
+  p->detectors = det_mask(h->detectors_off);
+}
+
+static void on_alloc_stats(struct process *p, const struct fact_alloc_stats *s) {
+  size_t i = 0;
+  while (i < p->allocations && strcmp(p->allocation[i].route, s->route ? s->route : "")) i++;
+  if (i == RUNLOG_ROUTES) return;
+  if (i == p->allocations) p->allocations++;
+  struct allocation_row *row = &p->allocation[i];
+  keep_word(row->route, sizeof row->route, s->route);
+  row->count = s->count;
+  row->frees = s->frees;
+  row->failed = s->failed;
+  row->bytes = s->bytes;
+  row->live = s->live;
+  row->peak = s->peak;
+  row->untracked = s->untracked;
+}
+
+static void on_exit_record(struct process *p, const struct fact *fact) {
+  const struct fact_exit *e = &fact->u.exit;
+  p->end = END_EXIT;
+  p->status = e->status;
+  p->signal = e->signal;
+  p->end_t = fact->t;
+  p->last_activity = e->last_activity;
+  keep_word(p->last_call, sizeof p->last_call, e->last_call);
+}
+
+static struct job_record *job_of(struct runlog *run, const struct process *p, uint64_t pid) {
+  for (size_t i = run->jobs; i-- > 0;)
+    if (run->job[i].pid == pid && run->job[i].host && p->host && !strcmp(run->job[i].host, p->host)) return &run->job[i];
+  run->job = grow(run->job, run->jobs, sizeof *run->job);
+  struct job_record *job = &run->job[run->jobs++];
+  job->host = copy(p->host);
+  job->pid = pid;
+  job->exit = job->signal = FACT_NO_I64;
+  return job;
+}
+
+static void on_job_record(struct runlog *run, const struct process *p, const struct fact *fact) {
+  if (fact->kind == FACT_KIND_job_start) {
+    struct job_record *job = job_of(run, p, fact->u.job_start.pid);
+    job->started = true;
+    job->start = fact->t;
+    free(job->argv);
+    job->argv = copy(fact->u.job_start.argv);
+  } else {
+    struct job_record *job = job_of(run, p, fact->u.job_end.pid);
+    job->ended = true;
+    job->end = fact->t;
+    job->exit = fact->u.job_end.exit;
+    job->signal = fact->u.job_end.signal;
+    job->core = fact->u.job_end.core;
+  }
+}
+
+/* A second header in a file: the process went on with another program, whose library writes on here. */
+static struct process *on_new_image(struct runlog *run, struct process *p) {
+  if (p->end == END_UNKNOWN) p->end = END_EXEC;
+  return add_process(run, p->path);
+}
+
+static struct process *on_fact(struct runlog *run, struct process *p, const struct fact *fact) {
+  switch (fact->kind) {
+  case FACT_KIND_header:
+    if (p->records) p = on_new_image(run, p);
+    on_header(p, &fact->u.header);
+    break;
+  case FACT_KIND_job_start:
+  case FACT_KIND_job_end: on_job_record(run, p, fact); break;
+  case FACT_KIND_alloc_stats: on_alloc_stats(p, &fact->u.alloc_stats); break;
+  case FACT_KIND_exit: on_exit_record(p, fact); break;
+  default: break;
+  }
+  if (!p->launcher) judge(p, fact);
+  if (!p->records++) p->first = fact->t;
+  p->last = fact->t;
+  return p;
+}
+
+/* One line. Returns the process that the next line belongs to. */
+static struct process *on_line(struct runlog *run, struct process *p, char *line, size_t size) {
+  struct record record;
+  if (!size) return p;
+  record_read(line, size, &record);
+  switch (record.kind) {
+  case RECORD_FACT: return on_fact(run, p, &record.fact);
+  case RECORD_FINDING: note_logged(p, &record.finding); break;
+  case RECORD_FOREIGN: p->foreign++; break;
+  case RECORD_BAD: p->bad++; break;
+  }
+  return p;
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* Hands the whole lines in buffer[0..n) on, and moves what is left to its front. Returns how much that is. */
+static size_t split_lines(struct runlog *run, struct process **p, char *buffer, size_t n) {
+  char *at = buffer, *end = buffer + n, *newline;
+  while ((newline = memchr(at, '\n', (size_t)(end - at)))) {
+    *p = on_line(run, *p, at, (size_t)(newline - at));
+    at = newline + 1;
+  }
+  memmove(buffer, at, (size_t)(end - at));
+  return (size_t)(end - at);
+}
+
+static void read_lines(struct runlog *run, struct process *p, int file) {
+  char *buffer = must(malloc(BUFFER + 1));
+  size_t kept = 0;
+  bool skipping = false; /* inside a line that is too long */
+  ssize_t n;
+  while ((n = read(file, buffer + kept, BUFFER - kept)) > 0) {
+    size_t fresh = (size_t)n;
+    if (skipping) {
+      char *newline = memchr(buffer, '\n', fresh);
+      if (!newline) continue;
+      skipping = false;
+      fresh -= (size_t)(newline + 1 - buffer);
+      memmove(buffer, newline + 1, fresh);
+    }
+    kept = split_lines(run, &p, buffer, kept + fresh);
+    if (kept < LINE_MAX_BYTES) continue;
+    p->bad++;
+    kept = 0;
+    skipping = true;
+  }
+  /* A last line without its newline was torn by a power-off or a kill, unless it happens to be whole. */
+  if (kept) on_line(run, p, buffer, kept);
+  free(buffer);
+}
+
+static void read_file(struct runlog *run, const char *path) {
+  run->files++;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  struct stat st;
+  if (file < 0 || fstat(file, &st) < 0 || !S_ISREG(st.st_mode)) {
+    run->unreadable++;
+  } else {
+    read_lines(run, add_process(run, path), file);
+  }
+  if (file >= 0) close(file);
+}
+
+static bool is_log(const char *name) {
+  size_t n = strlen(name);
+  return n > 7 && !strcmp(name + n - 7, ".ndjson");
+}
+
+static int only_logs(const struct dirent *entry) { return is_log(entry->d_name); }
+
+static const char *last_part(const char *path) {
+  const char *end = path + strlen(path);
+  while (end > path + 1 && end[-1] == '/') end--;
+  const char *at = end;
+  while (at > path && at[-1] != '/') at--;
+  static char part[NAME_MAX + 1];
+  snprintf(part, sizeof part, "%.*s", (int)(end - at), at);
+  return part;
+}
+
+int runlog_read(struct runlog *run, const char *path) {
+  struct dirent **entries = NULL;
+  struct stat st;
+  if (stat(path, &st) < 0) return -errno;
+  if (!run->id) {
+    run->id = copy(last_part(path));
+    run->path = copy(path);
+  }
+  if (!S_ISDIR(st.st_mode)) {
+    read_file(run, path);
+    return 0;
+  }
+  int n = scandir(path, &entries, only_logs, alphasort);
+  if (n < 0) return -errno;
+  for (int i = 0; i < n; i++) {
+    char file[PATH_MAX + NAME_MAX + 2];
+    snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+    read_file(run, file);
+    free(entries[i]);
+  }
+  free(entries);
+  return 0;
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------------------- */
+static const struct job_record *ended_job(const struct runlog *run, const struct process *p) {
+  for (size_t i = run->jobs; i-- > 0;) {
+    const struct job_record *job = &run->job[i];
+    if (job->ended && p->host && job->host && !strcmp(job->host, p->host) && job->pid == p->pid && job->end >= p->last)
+      return job;
+  }
+  return NULL;
+}
+
+/* A shell reports the signal that killed its child as 128 + n. When that is the job's status and one process
+ * alone left no exit record, it is the one. */
+static const struct job_record *told_by_shell(const struct runlog *run, const struct process *p) {
+  enum { SIGNALS = 64 };
+  const struct job_record *told = NULL;
+  for (size_t i = 0; i < run->processes; i++)
+    if (&run->process[i] != p && !run->process[i].launcher && run->process[i].end == END_UNKNOWN) return NULL;
+  for (size_t i = 0; i < run->jobs; i++) {
+    const struct job_record *job = &run->job[i];
+    if (!job->ended || job->exit <= 128 || job->exit > 128 + SIGNALS) continue;
+    if (!job->host || !p->host || strcmp(job->host, p->host) || job->end < p->last) continue;
+    if (told) return NULL;
+    told = job;
+  }
+  return told;
+}
+
+static void end_by_job(struct process *p, const struct job_record *job) {
+  struct fact fact = {.kind = FACT_KIND_exit, .t = job->end};
+  struct fact_exit *e = &fact.u.exit;
+  memset(&e->mem, 0xff, sizeof e->mem); /* every field FACT_NO_U64 */
+  p->end = END_JOB;
+  p->end_t = job->end;
+  p->signal = job->signal != FACT_NO_I64 ? job->signal : job->exit > 128 ? job->exit - 128 : FACT_NO_I64;
+  p->status = job->signal != FACT_NO_I64 ? 128 + job->signal : job->exit;
+  e->status = p->status;
+  e->signal = p->signal;
+  e->last_activity = p->last_activity;
+  e->last_call = p->last_call[0] ? p->last_call : NULL;
+  judge(p, &fact);
+}
+
+/* Whether the process of the log still lives, on this host and in this boot. */
+static bool is_running(const struct process *p) {
+  char host[RUN_HOST], boot_id[64] = "";
+  struct stat log_file, proc;
+  char path[64];
+  rundir_host(host);
+  if (!p->host || strcmp(host, p->host) || p->pid == FACT_NO_U64 || p->pid > INT_MAX) return false;
+  if (proc_text_read(NULL, "/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id) < 0) return false;
+  if (p->boot_id && !p->simulated && strcmp(boot_id, p->boot_id)) return false;
+  snprintf(path, sizeof path, "/proc/%llu/fd", (unsigned long long)p->pid);
+  DIR *dir = opendir(path);
+  bool open_log = false;
+  if (!dir) return false;
+  const struct dirent *entry;
+  while (!open_log && (entry = readdir(dir)))
+    open_log = !fstatat(dirfd(dir), entry->d_name, &proc, 0) && !stat(p->path, &log_file) &&
+               proc.st_dev == log_file.st_dev && proc.st_ino == log_file.st_ino;
+  closedir(dir);
+  return open_log;
+}
+
+static void add_difference(struct process *p, unsigned g, const char *cause, const char *object, int logged, int derived) {
+  p->difference = grow(p->difference, p->differences, sizeof *p->difference);
+  struct difference *d = &p->difference[p->differences++];
+  d->g = g;
+  d->logged = logged;
+  d->derived = derived;
+  keep_word(d->cause, sizeof d->cause, cause);
+  keep_word(d->object, sizeof d->object, object);
+}
+
+static void compare(struct process *p) {
+  for (size_t i = 0; i < p->findings; i++) {
+    const struct finding *f = &p->finding[i].f;
+    const struct logged *l = NULL;
+    for (size_t k = 0; k < p->loggeds && !l; k++)
+      if (p->logged[k].g == f->g && !strcmp(p->logged[k].cause, f->cause) && !strcmp(p->logged[k].object, f->object))
+        l = &p->logged[k];
+    if (!l || l->verdict != f->verdict)
+      add_difference(p, f->g, f->cause, f->object, l ? (int)l->verdict : -1, (int)f->verdict);
+  }
+  for (size_t k = 0; k < p->loggeds; k++) {
+    const struct logged *l = &p->logged[k];
+    bool derived = false;
+    for (size_t i = 0; i < p->findings && !derived; i++)
+      derived = p->finding[i].f.g == l->g && !strcmp(p->finding[i].f.cause, l->cause) &&
+                !strcmp(p->finding[i].f.object, l->object);
+    if (!derived) add_difference(p, l->g, l->cause, l->object, (int)l->verdict, -1);
+  }
+}
+
+/* The state of the detectors is needed no longer, and a run may have thousands of processes. */
+static void finish_process(struct runlog *run, struct process *p) {
+  const struct job_record *job = NULL;
+  if (p->launcher) return;
+  compare(p); /* before an end is made up that the process itself did not see */
+  if (p->end == END_UNKNOWN && is_running(p)) p->end = END_RUNNING;
+  if (p->end == END_UNKNOWN && !(job = ended_job(run, p))) job = told_by_shell(run, p);
+  if (job) end_by_job(p, job);
+  free(p->state);
+  p->state = NULL;
+}
+
+void runlog_finish(struct runlog *run) {
+  for (size_t i = 0; i < run->processes; i++) {
+    struct process *p = &run->process[i];
+    run->records += p->records;
+    run->bad += p->bad;
+    run->foreign += p->foreign;
+    finish_process(run, p);
+  }
+}
+
+void runlog_free(struct runlog *run) {
+  for (size_t i = 0; i < run->processes; i++) {
+    struct process *p = &run->process[i];
+    free(p->path), free(p->host), free(p->boot_id), free(p->exe), free(p->argv), free(p->cwd), free(p->version);
+    free(p->finding), free(p->difference), free(p->logged), free(p->state);
+  }
+  for (size_t i = 0; i < run->jobs; i++) free(run->job[i].host), free(run->job[i].argv);
+  free(run->process), free(run->job), free(run->id), free(run->path);
+  memset(run, 0, sizeof *run);
+}
+
+/* ---- what the report asks ------------------------------------------------------------------------------------------ */
+enum verdict runlog_verdict(const struct runlog *run) {
+  enum verdict worst = VERDICT_SKIP;
+  for (size_t i = 0; i < run->processes; i++) {
+    const struct process *p = &run->process[i];
+    if (!p->launcher && p->records && worst == VERDICT_SKIP) worst = VERDICT_PASS;
+    for (size_t k = 0; k < p->findings; k++)
+      if (p->finding[k].f.verdict >= VERDICT_INFO && (worst == VERDICT_SKIP || p->finding[k].f.verdict > worst))
+        worst = p->finding[k].f.verdict;
+  }
+  return worst;
+}
+
+static int lighter_then_later(const void *a, const void *b) {
+  const struct finding *x = &((const struct finding_ref *)a)->finding->f, *y = &((const struct finding_ref *)b)->finding->f;
+  if (x->verdict != y->verdict) return x->verdict < y->verdict ? -1 : 1;
+  return x->t > y->t ? -1 : x->t < y->t;
+}
+
+size_t runlog_findings(const struct runlog *run, enum verdict least, struct finding_ref **ret) {
+  struct finding_ref *refs = NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < run->processes; i++)
+    for (size_t k = 0; k < run->process[i].findings; k++) {
+      if (run->process[i].finding[k].f.verdict < least) continue;
+      refs = grow(refs, n, sizeof *refs);
+      refs[n++] = (struct finding_ref){&run->process[i], &run->process[i].finding[k]};
+    }
+  if (n) qsort(refs, n, sizeof *refs, lighter_then_later);
+  *ret = refs;
+  return n;
+}

@@ -1,0 +1,106 @@
+/* runlog.h - a run read back from its logs and judged again.
+ *
+ * Every process image that wrote a log has its own detector state, fed with its facts in the order of the log, by
+ * the object code that judged live. Processes that could not write how they ended get an exit fact made from
+ * what the launcher saw (job_end), else none: a finding is then left as it stood.
+ */
+#ifndef SPARKSHIM_RUNLOG_H
+#define SPARKSHIM_RUNLOG_H
+
+#include <stddef.h>
+#include "fact.h"
+#include "finding.h"
+
+enum { RUNLOG_ROUTES = 8 };
+
+enum process_end {
+  END_UNKNOWN, /* no record, and nobody saw it */
+  END_EXIT,    /* it wrote its exit record */
+  END_JOB,     /* taken from job_end: it is the job itself, or the one process that the job's status tells of */
+  END_EXEC,    /* its process id went on with another program */
+  END_RUNNING, /* no end yet: it is alive */
+};
+
+struct process_finding {
+  struct finding f;
+  unsigned long count; /* how often it was emitted */
+};
+
+/* A finding whose verdict differs between the log and the facts; the verdict that is missing is negative. */
+struct difference {
+  unsigned g;
+  char cause[64], object[FINDING_OBJECT];
+  int logged, derived;
+};
+
+struct allocation_row {
+  char route[16];
+  uint64_t count, frees, failed, bytes, live, peak, untracked;
+};
+
+struct process {
+  char *path;    /* of its log */
+  bool launcher; /* the file is the launcher's: job_start, job_end */
+  /* from the header; strings may be NULL */
+  char *host, *boot_id, *exe, *argv, *cwd, *version;
+  uint64_t pid, ppid, start; /* start: Unix us */
+  int64_t rank, world_size;
+  bool simulated;
+  uint32_t detectors; /* mask of those that were on */
+  /* from the records */
+  uint64_t first, last; /* times of the first and the last record */
+  unsigned long records, bad, foreign;
+  enum process_end end;
+  int64_t status, signal; /* of END_EXIT and END_JOB; FACT_NO_I64: not known */
+  uint64_t end_t, last_activity;
+  char last_call[64];
+  struct allocation_row allocation[RUNLOG_ROUTES];
+  size_t allocations;
+  struct process_finding *finding;
+  size_t findings;
+  struct difference *difference;
+  size_t differences;
+  /* private to runlog.c */
+  void *state;
+  struct logged *logged;
+  size_t loggeds;
+};
+
+struct job_record {
+  bool started, ended, core;
+  char *host, *argv;
+  uint64_t pid, start, end; /* Unix us */
+  int64_t exit, signal;
+};
+
+struct runlog {
+  char *id;   /* name of the run's folder, or of the file */
+  char *path; /* what was read */
+  struct process *process;
+  size_t processes;
+  struct job_record *job;
+  size_t jobs;
+  unsigned long files, unreadable; /* log files found, and those of them that could not be opened */
+  unsigned long records, bad, foreign;
+};
+
+/* Reads all logs of the folder `path`, or the log `path` alone, and adds them. 0, or negative errno when it cannot
+ * be read at all. Unreadable lines are counted, not an error. */
+int runlog_read(struct runlog *run, const char *path);
+/* After the last runlog_read: gives ends to the processes without one, and compares with what was logged. */
+void runlog_finish(struct runlog *run);
+void runlog_free(struct runlog *run);
+
+/* The greatest verdict, VERDICT_PASS where processes were watched and nothing was found, VERDICT_SKIP where none
+ * was watched. */
+enum verdict runlog_verdict(const struct runlog *run);
+
+/* All findings of at least `least`, lightest first, and among equals the latest first: the last is the root cause.
+ * The caller frees the array. */
+struct finding_ref {
+  const struct process *process;
+  const struct process_finding *finding;
+};
+size_t runlog_findings(const struct runlog *run, enum verdict least, struct finding_ref **ret);
+
+#endif
