@@ -194,3 +194,27 @@ WORLD_API void gb10sim_mark(const char *name) {
   struct world *w = world_get();
   if (w) world_mark(w, name);
 }
+
+/* ---- host versions of kernels: of this process ---- */
+
+enum { KERNELS = 256 };
+static struct {
+  char name[256];
+  gb10sim_kernel_fn fn;
+} kernels[KERNELS];
+static int n_kernels; /* atomic */
+
+WORLD_API int gb10sim_register_kernel(const char *name, gb10sim_kernel_fn fn) {
+  int i = __atomic_load_n(&n_kernels, __ATOMIC_ACQUIRE);
+  if (i == KERNELS || strlen(name) >= sizeof kernels[i].name) return -1;
+  strcpy(kernels[i].name, name);
+  kernels[i].fn = fn;
+  __atomic_store_n(&n_kernels, i + 1, __ATOMIC_RELEASE);
+  return 0;
+}
+
+gb10sim_kernel_fn world_kernel(const char *name) {
+  for (int i = __atomic_load_n(&n_kernels, __ATOMIC_ACQUIRE); i-- > 0;)
+    if (!strcmp(kernels[i].name, name)) return kernels[i].fn;
+  return NULL;
+}

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "gb10sim.h"
+
 #define WORLD_API __attribute__((visibility("default")))
 
 enum {
@@ -180,6 +182,9 @@ WORLD_API void world_sleep_real(uint64_t us);
 WORLD_API void world_refresh(struct world *w);
 /* Counts `name` in w->call (kernels as "kernel:NAME"). */
 WORLD_API void world_count(struct world *w, const char *name);
+
+/* The host version that this process registered for a kernel, or NULL. */
+WORLD_API gb10sim_kernel_fn world_kernel(const char *name);
 
 /* ---- memory.c ------------------------------------------------------------------------------------------- */
 enum world_memory { WORLD_DEVICE, WORLD_PINNED };
