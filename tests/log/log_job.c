@@ -3,10 +3,10 @@
  *   log_job STEP...     the steps are done in order; what each prints must be the same whatever becomes of the log
  *
  * wake            open log and ring
- * bare            from here on, steps that would use log and ring do not: the control
+ * bare            from here on, steps that would use log and ring do not, also behind exec: the control
  * alloc=N         N allocations noted, by one thread
  * threads=T,N     T threads, N allocations and N frees each, one record each
- * records=N       N records to the log (a note each)
+ * records=N       N records to the log
  * failed=BYTES    a refused allocation, as the hooks record it
  * closeall        closes every descriptor but 0, 1, 2
  * steal           closes every descriptor but 0, 1, 2 and opens a data file of its own until 64 are open
@@ -14,6 +14,9 @@
  * cutring=GLOB    cuts every file that matches to 0 bytes
  * fork            the child does the rest of the steps, the parent waits and exits as it did
  * exec=PROGRAM    executes PROGRAM with the rest of the steps
+ * edquot          from here on the log's descriptor and fallocate answer as under a used-up quota
+ * setsid          a session of its own
+ * fill=FILE       writes until the disk takes no more
  * chdir=DIR  fsize=BYTES (RLIMIT_FSIZE)  nofile=N (RLIMIT_NOFILE)  closeerr (descriptor 2)  stealerr=FILE
  * say=TEXT        prints TEXT
  * sigbus          maps an empty file and touches it: SIGBUS of the job's own making
@@ -31,8 +34,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,8 +94,10 @@ static void step_threads(const char *arg) {
 static void step_records(long n) {
   char text[64];
   for (long i = 0; i < n; i++) {
+    struct fact fact = {.kind = FACT_KIND_lookup};
     snprintf(text, sizeof text, "record %ld of %ld", i, n);
-    note(text);
+    fact.u.lookup = (struct fact_lookup){.name = text, .via = "dlsym", .version = FACT_NO_I64, .result = FACT_NO_I64};
+    if (!bare) observe(&fact);
   }
   printf("%ld records\n", n);
 }
@@ -180,6 +190,31 @@ static void step_exit(long status) {
   exit((int)status);
 }
 
+/* A filter of our own: not every kernel has quotas, and not every user may set one. */
+static void step_edquot(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)rundir_log_fds[0], 0, 2),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)rundir_log_fds[0] + RUNDIR_LOG_FD_SPAN, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EDQUOT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof code / sizeof code[0], code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) exit(77);
+}
+
+static void step_fill(const char *path) {
+  static char block[4096];
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  for (size_t size = sizeof block; size; size /= 2)
+    while (fd >= 0 && write(fd, block, size) == (ssize_t)size) {
+    }
+  if (fd >= 0) close(fd);
+}
+
 static void descriptor_step(const char *name, const char *arg) {
   if (!strcmp(name, "closeall"))
     close_all();
@@ -189,6 +224,12 @@ static void descriptor_step(const char *name, const char *arg) {
     step_reader();
   else if (!strcmp(name, "closeerr"))
     close(2);
+  else if (!strcmp(name, "fill"))
+    step_fill(arg);
+  else if (!strcmp(name, "edquot"))
+    step_edquot();
+  else if (!strcmp(name, "setsid"))
+    setsid();
   else if (!strcmp(name, "stealerr")) {
     close(2);
     if (open(arg, O_RDWR | O_CREAT | O_TRUNC, 0600) != 2) exit(97);
@@ -217,7 +258,7 @@ static void step(const char *name, const char *arg, char **rest) {
   if (!strcmp(name, "wake")) {
     if (!bare) host_wake();
   } else if (!strcmp(name, "bare"))
-    bare = true;
+    bare = !setenv("LOG_JOB_BARE", "1", 1);
   else if (!strcmp(name, "alloc"))
     step_alloc(atol(arg));
   else if (!strcmp(name, "threads"))
@@ -251,6 +292,7 @@ static void step(const char *name, const char *arg, char **rest) {
 
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
+  bare = getenv("LOG_JOB_BARE") != NULL;
   for (int i = 1; i < argc; i++) {
     char *arg = strchr(argv[i], '=');
     char name[32];
