@@ -312,6 +312,56 @@ static void discrete_gpu(void **state) {
   stop(&p);
 }
 
+static void edges_of_a_shared_memory(void **state) {
+  (void)state;
+  static const struct {
+    int64_t off; /* of the total that the driver tells, from the last one that passes for MemTotal */
+    bool low, speaks;
+  } rows[] = {{0, true, true}, {-1, true, false}, {0, false, true}, {1, false, false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, cache_hides_all());
+    p.mem.total = 128 * GIB;
+    struct fact f = {.kind = FACT_KIND_mem_query};
+    uint64_t total = (rows[i].low ? 112 * GIB : 144 * GIB) + (uint64_t)rows[i].off;
+    f.u.mem_query = (struct fact_mem_query){
+        .call = "cudaMemGetInfo", .result = 0, .free = p.mem.free, .total = total, .mem = p.mem};
+    tell(&p, &f);
+    assert_int_equal(p.said > 0, rows[i].speaks);
+    stop(&p);
+  }
+}
+
+static void edges_of_a_misleading_figure(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t free, available, cache, off; /* GiB; off: bytes that the answer is below MemFree */
+    int64_t less_cache;
+    bool speaks;
+  } rows[] = {
+      {24, 40, 8, 0, 0, true},        /* 16 GiB: an eighth of the machine, cache half of it */
+      {24, 40, 8, 0, 1, false},       /* a byte of cache less */
+      {24, 40, 16, 8 * GIB, 0, true}, /* a sixteenth below MemFree */
+      {24, 40, 16, 8 * GIB + 1, 0, false},
+      {25, 40, 16, 0, 0, false}, /* 15 GiB */
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, cache_hides_all());
+    p.mem.total = 128 * GIB;
+    p.mem.free = rows[i].free * GIB;
+    p.mem.available = rows[i].available * GIB;
+    p.mem.cached = rows[i].cache * GIB - (uint64_t)rows[i].less_cache;
+    p.mem.buffers = p.mem.shmem = 0;
+    struct fact f = {.kind = FACT_KIND_mem_query};
+    f.u.mem_query = (struct fact_mem_query){
+        .call = "cudaMemGetInfo", .result = 0, .free = p.mem.free - rows[i].off, .total = p.mem.total, .mem = p.mem};
+    tell(&p, &f);
+    assert_int_equal(p.said > 0, rows[i].speaks);
+    stop(&p);
+  }
+}
+
 static void another_model(void **state) {
   (void)state;
   static const struct {
@@ -479,6 +529,52 @@ static void edges_of_the_judgement(void **state) {
   stop(&p);
 }
 
+/* To the byte: a reading in which the rule just holds, and the same with one byte less or more. */
+static void edges_of_confidence(void **state) {
+  (void)state;
+  const uint64_t total = 64 * 8 * GIB, reserve = total / 64;
+  static const uint64_t size = 100 * GIB;
+  const struct {
+    uint64_t request, free, available, cached, anon, huge;
+    const char *cause;
+    enum confidence confidence;
+  } rows[] = {
+      /* what can be had: reserve */
+      {1, 0, reserve - 1, 0, 20 * GIB, 0, "alloc_refused_exhausted", CONFIDENCE_HIGH},
+      {1, 0, reserve, 0, 20 * GIB, 0, "alloc_refused_exhausted", CONFIDENCE_MEDIUM},
+      /* swap has room for 10 GiB */
+      {size, 0, size - 10 * GIB - 1, 0, 10 * GIB, 0, "alloc_refused_exhausted", CONFIDENCE_HIGH},
+      {size, 0, size - 10 * GIB, 0, 10 * GIB, 0, "alloc_refused_exhausted", CONFIDENCE_MEDIUM},
+      /* free memory: the request */
+      {size, size - 1, 3 * size, 3 * size, 0, 0, "alloc_refused_reclaimable", CONFIDENCE_HIGH},
+      {size, size, 3 * size, 3 * size, 0, 0, "alloc_refused_reclaimable", CONFIDENCE_MEDIUM},
+      /* page cache: half of the difference */
+      {size, 0, 3 * size, 3 * size / 2, 0, 0, "alloc_refused_reclaimable", CONFIDENCE_HIGH},
+      {size, 0, 3 * size, 3 * size / 2 - 1, 0, 0, "alloc_refused_reclaimable", CONFIDENCE_MEDIUM},
+      /* what can be had: the request and two reserves */
+      {size, 0, size + 2 * reserve, 3 * size, 0, 0, "alloc_refused_reclaimable", CONFIDENCE_HIGH},
+      {size, 0, size + 2 * reserve - 1, 3 * size, 0, 0, "alloc_refused_reclaimable", CONFIDENCE_MEDIUM},
+      /* free huge pages do not suffice; MemAvailable would, or would not either */
+      {size, 0, size + reserve, 3 * size, 0, reserve - 1, "alloc_refused_exhausted", CONFIDENCE_MEDIUM},
+      {size, 0, size + reserve - 1, 3 * size, 0, reserve - 1, "alloc_refused_exhausted", CONFIDENCE_HIGH},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, cache_full());
+    p.mem.total = total;
+    p.mem.free = rows[i].free;
+    p.mem.available = rows[i].available;
+    p.mem.cached = rows[i].cached;
+    p.mem.buffers = p.mem.shmem = 0;
+    p.mem.anon = rows[i].anon;
+    p.mem.swap_free = p.mem.swap_total = 50 * GIB;
+    if (rows[i].huge) p.mem.huge_total = p.mem.huge_free = rows[i].huge;
+    refuse(&p, rows[i].request);
+    assert_said(&p, VERDICT_WARN, rows[i].cause, rows[i].confidence);
+    stop(&p);
+  }
+}
+
 /* Locked page cache is counted as Cached but not as MemAvailable: dropping it is no cure. */
 static void locked_cache_is_not_reclaimable(void **state) {
   struct process p;
@@ -550,6 +646,23 @@ static void no_reading_no_cause(void **state) {
   end(&p, 1, NEVER);
   assert_int_equal(p.said, 1);
   stop(&p);
+}
+
+static void partial_readings(void **state) {
+  (void)state;
+  for (int missing = 0; missing < 4; missing++) {
+    struct process p;
+    start(&p, cache_full());
+    if (missing == 0) p.mem.total = FACT_NO_U64;
+    if (missing == 1) p.mem.free = FACT_NO_U64;
+    if (missing == 2) p.mem.available = FACT_NO_U64;
+    if (missing == 3) p.mem.total = 0;
+    announce(&p, UINT64_MAX - 1);
+    refuse(&p, 2 * GIB);
+    assert_said(&p, VERDICT_WARN, "alloc_refused_unexplained", CONFIDENCE_LOW);
+    assert_int_equal(p.said, 1);
+    stop(&p);
+  }
 }
 
 /* Page-locking what is there already does not need the size once more. */
@@ -651,6 +764,22 @@ static void oversize_is_told_before_the_call(void **state) {
   stop(&p);
 }
 
+static void announced_again_after_the_refusal(void **state) {
+  struct process p;
+  (void)state;
+  start(&p, idle());
+  announce(&p, 429496729600);
+  refuse(&p, 429496729600);
+  p.now += 60 * SECOND;
+  announce(&p, 429496729600); /* and this call never came back */
+  p.now += SECOND;
+  end(&p, 1, NEVER);
+  assert_int_equal(p.said, 2);
+  assert_int_equal(last(&p)->verdict, VERDICT_WARN);
+  assert_non_null(strstr(last(&p)->evidence.item[0], "returned 2"));
+  stop(&p);
+}
+
 static void large_but_possible_is_fine(void **state) {
   struct process p;
   (void)state;
@@ -702,6 +831,26 @@ static void smaller_grant_is_no_retry(void **state) {
   grant(&p, 2 * GIB - 1);
   end(&p, 1, START - 1);
   assert_said(&p, VERDICT_FAIL, "alloc_refused_reclaimable", CONFIDENCE_HIGH);
+  stop(&p);
+}
+
+/* The greatest size counts, and after a grant of it the account begins anew. */
+static void grants_settle_up_to_their_size(void **state) {
+  struct process p;
+  (void)state;
+  start(&p, used_up());
+  refuse(&p, 40 * GIB);
+  refuse(&p, 20 * GIB);
+  grant(&p, 20 * GIB);
+  assert_int_equal(p.said, 1);
+  grant(&p, 40 * GIB);
+  assert_said(&p, VERDICT_INFO, "alloc_refused_exhausted", CONFIDENCE_HIGH);
+  refuse(&p, 2 * GIB);
+  grant(&p, 2 * GIB);
+  p.now += SECOND;
+  end(&p, 1, START);
+  assert_said(&p, VERDICT_INFO, "alloc_refused_exhausted", CONFIDENCE_HIGH);
+  assert_non_null(strstr(last(&p)->evidence.item[0], "3 refusals in all, of 2.0 GiB to 40.0 GiB"));
   stop(&p);
 }
 
@@ -857,6 +1006,7 @@ static void held_back_refusals(void **state) {
       {START + 50 * SECOND, START + 51 * SECOND, 1, VERDICT_WARN},
       {START + 20 * SECOND, START + 19 * SECOND, 1, VERDICT_WARN},
       {START + 50 * SECOND, START + 49 * SECOND, 0, VERDICT_INFO},
+      {START + 60 * SECOND - 1, START + 60 * SECOND - 1, 1, VERDICT_FAIL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct process p;
@@ -881,6 +1031,66 @@ static void held_back_refusals(void **state) {
     assert_non_null(strstr(last(&p)->evidence.item[0], "8 refusals"));
     stop(&p);
   }
+}
+
+static void held_back_and_older_than_what_is_known(void **state) {
+  struct process p;
+  (void)state;
+  start(&p, used_up());
+  p.now += SECOND;
+  refuse(&p, GIB);
+  p.now += SECOND;
+  struct fact f = {.kind = FACT_KIND_alloc_failed};
+  f.u.alloc_failed = (struct fact_alloc_failed){.call = "cudaMalloc",
+                                                .route = "device",
+                                                .size = 64 * GIB,
+                                                .result = 2,
+                                                .repeat = 7,
+                                                .last = START,
+                                                .live_device = NEVER,
+                                                .live_pinned = NEVER,
+                                                .mem = p.mem};
+  tell(&p, &f);
+  end(&p, 1, START + SECOND / 2);
+  assert_said(&p, VERDICT_FAIL, "alloc_refused_exhausted", CONFIDENCE_HIGH);
+  assert_null(strstr(last(&p)->evidence.item[0], "64.0 GiB"));
+  stop(&p);
+}
+
+/* Two causes by one route: the counted ones belong to the latest. */
+static void held_back_belongs_to_the_latest(void **state) {
+  struct process p;
+  (void)state;
+  start(&p, cache_full());
+  refuse(&p, GIB);
+  p.mem = used_up();
+  p.now += SECOND;
+  refuse(&p, GIB);
+  p.mem = cache_full();
+  p.now += SECOND;
+  refuse(&p, GIB);
+  p.now += SECOND;
+  struct fact f = {.kind = FACT_KIND_alloc_failed};
+  f.u.alloc_failed = (struct fact_alloc_failed){.call = "cudaMalloc",
+                                                .route = "device",
+                                                .size = GIB,
+                                                .result = 2,
+                                                .repeat = 7,
+                                                .last = p.now - 1,
+                                                .live_device = NEVER,
+                                                .live_pinned = NEVER,
+                                                .mem = used_up()};
+  tell(&p, &f);
+  end(&p, 1, NEVER);
+  unsigned fails = 0;
+  for (unsigned i = 0; i < p.said; i++) {
+    if (p.finding[i].verdict != VERDICT_FAIL) continue;
+    fails++;
+    assert_string_equal(p.finding[i].cause, "alloc_refused_reclaimable");
+    assert_non_null(strstr(p.finding[i].evidence.item[0], "9 refusals"));
+  }
+  assert_int_equal(fails, 1);
+  stop(&p);
 }
 
 static void held_back_refusal_of_another_route(void **state) {
@@ -1006,17 +1216,21 @@ int main(void) {
       cmocka_unit_test(the_threshold_of_the_figure),
       cmocka_unit_test(figure_from_available),
       cmocka_unit_test(discrete_gpu),
+      cmocka_unit_test(edges_of_a_shared_memory),
+      cmocka_unit_test(edges_of_a_misleading_figure),
       cmocka_unit_test(another_model),
       cmocka_unit_test(query_refused),
       cmocka_unit_test(memory_used_up),
       cmocka_unit_test(what_holds_memory_comes_first),
       cmocka_unit_test(request_against_reading),
       cmocka_unit_test(edges_of_the_judgement),
+      cmocka_unit_test(edges_of_confidence),
       cmocka_unit_test(locked_cache_is_not_reclaimable),
       cmocka_unit_test(cma_area_is_not_for_cuda),
       cmocka_unit_test(hugetlb_leaves_a_doubt),
       cmocka_unit_test(swap_leaves_a_doubt),
       cmocka_unit_test(no_reading_no_cause),
+      cmocka_unit_test(partial_readings),
       cmocka_unit_test(registered_memory_exists),
       cmocka_unit_test(mapped_files_must_be_unmapped_first),
       cmocka_unit_test(other_errors_are_not_memory),
@@ -1024,10 +1238,12 @@ int main(void) {
       cmocka_unit_test(every_route_is_told),
       cmocka_unit_test(size_not_known),
       cmocka_unit_test(oversize_is_told_before_the_call),
+      cmocka_unit_test(announced_again_after_the_refusal),
       cmocka_unit_test(large_but_possible_is_fine),
       cmocka_unit_test(oversize_never_refused),
       cmocka_unit_test(retry_that_succeeds),
       cmocka_unit_test(smaller_grant_is_no_retry),
+      cmocka_unit_test(grants_settle_up_to_their_size),
       cmocka_unit_test(grant_of_another_route_is_no_retry),
       cmocka_unit_test(probing_for_the_largest_batch),
       cmocka_unit_test(refusal_exit_rule),
@@ -1037,6 +1253,8 @@ int main(void) {
       cmocka_unit_test(refused_retry_warns_again),
       cmocka_unit_test(counted_refusals_are_counted),
       cmocka_unit_test(held_back_refusals),
+      cmocka_unit_test(held_back_and_older_than_what_is_known),
+      cmocka_unit_test(held_back_belongs_to_the_latest),
       cmocka_unit_test(held_back_refusal_of_another_route),
       cmocka_unit_test(plenty_and_no_refusal_is_never_blamed),
       cmocka_unit_test(replay_gives_the_same),
