@@ -14,6 +14,9 @@ enum { STATUS_LAUNCHER_FAILED = 125, STATUS_CANNOT_RUN = 126, STATUS_NOT_FOUND =
 
 int verb_run(int argc, char **argv);
 int verb_report(int argc, char **argv);
+int verb_preflight(int argc, char **argv);
+int verb_explain(int argc, char **argv);
+int verb_doctor(int argc, char **argv);
 
 /* The program called as `sparkrun`: argv[0] is that name. */
 int sparkrun_main(int argc, char **argv);

@@ -9,6 +9,7 @@
 #include "job.h"
 #include "joblog.h"
 #include "preload.h"
+#include "prune.h"
 #include "report.h"
 #include "rundir.h"
 
@@ -132,7 +133,10 @@ static int open_dir(struct run *run, enum rundir_place place) {
   run->log = joblog_open(dir, run->id, run->id_from);
   close(dir);
   /* The job may change its folder or its HOME, or be unable to write there: the same place for all. */
-  if (run->log >= 0 && !rundir_base(environment, place, base, sizeof base)) setenv("SPARKSHIM_DIR", base, 1);
+  if (run->log < 0 || rundir_base(environment, place, base, sizeof base)) return run->log;
+  setenv("SPARKSHIM_DIR", base, 1);
+  snprintf(base + strlen(base), sizeof base - strlen(base), "/runs");
+  if (!run->inner) prune_runs(base, run->id);
   return run->log;
 }
 

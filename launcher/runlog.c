@@ -3,6 +3,7 @@
 #include "detector.h"
 #include "fact_read.h"
 #include "procstat.h"
+#include "ring_read.h"
 #include "rundir.h"
 
 #include <dirent.h>
@@ -329,6 +330,45 @@ static const struct job_record *told_by_shell(const struct runlog *run, const st
   return told;
 }
 
+/* Written on this host since it was started. */
+static bool on_this_boot(const struct process *p) {
+  char host[RUN_HOST], boot_id[64];
+  rundir_host(host);
+  if (!p->host || strcmp(host, p->host)) return false;
+  if (proc_text_read(NULL, "/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id) < 0) return false;
+  return !p->boot_id || p->simulated || !strcmp(boot_id, p->boot_id);
+}
+
+/* What the mapped ring beside the log still knows of a process that could not write its last records. */
+static void read_ring(struct process *p) {
+  static const char *const routes[RUNLOG_ROUTES] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
+  char path[PATH_MAX];
+  struct ring_file ring;
+  size_t n = strlen(p->path);
+  if (n < 7 || n >= sizeof path) return;
+  snprintf(path, sizeof path, "%.*s.ring", (int)(n - 7), p->path);
+  if (ring_open_file(path, &ring)) return;
+  if (on_this_boot(p)) ring_same_boot(&ring);
+  for (unsigned i = 0; i < ring.header->slots; i++) {
+    const struct ring_slot *slot = ring_thread(&ring, i);
+    uint64_t us = slot ? ring_us(&ring, slot->last_activity) : 0;
+    if (!us || (p->last_activity != FACT_NO_U64 && us <= p->last_activity)) continue;
+    p->last_activity = us;
+    keep_word(p->last_call, sizeof p->last_call, ring_name(&ring, slot->last_call));
+  }
+  p->allocations = 0;
+  for (unsigned route = 0; route < RUNLOG_ROUTES && routes[route]; route++) {
+    struct ring_counters c;
+    ring_route_counters(&ring, route, &c);
+    if (!c.count && !c.failed) continue;
+    struct allocation_row *row = &p->allocation[p->allocations++];
+    *row = (struct allocation_row){.count = c.count, .frees = c.frees, .failed = c.failed, .bytes = c.bytes,
+                                   .live = c.live, .peak = c.peak, .untracked = c.untracked};
+    keep_word(row->route, sizeof row->route, routes[route]);
+  }
+  ring_close(&ring);
+}
+
 static void end_by_job(struct process *p, const struct job_record *job) {
   struct fact fact = {.kind = FACT_KIND_exit, .t = job->end};
   struct fact_exit *e = &fact.u.exit;
@@ -344,15 +384,11 @@ static void end_by_job(struct process *p, const struct job_record *job) {
   judge(p, &fact);
 }
 
-/* Whether the process of the log still lives, on this host and in this boot. */
+/* Whether the process still lives: it has its log open. */
 static bool is_running(const struct process *p) {
-  char host[RUN_HOST], boot_id[64] = "";
   struct stat log_file, proc;
   char path[64];
-  rundir_host(host);
-  if (!p->host || strcmp(host, p->host) || p->pid == FACT_NO_U64 || p->pid > INT_MAX) return false;
-  if (proc_text_read(NULL, "/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id) < 0) return false;
-  if (p->boot_id && !p->simulated && strcmp(boot_id, p->boot_id)) return false;
+  if (p->pid == FACT_NO_U64 || p->pid > INT_MAX || !on_this_boot(p)) return false;
   snprintf(path, sizeof path, "/proc/%llu/fd", (unsigned long long)p->pid);
   DIR *dir = opendir(path);
   bool open_log = false;
@@ -401,6 +437,7 @@ static void finish_process(struct runlog *run, struct process *p) {
   if (p->launcher) return;
   compare(p); /* before an end is made up that the process itself did not see */
   if (p->end == END_UNKNOWN && is_running(p)) p->end = END_RUNNING;
+  if (p->end == END_UNKNOWN || p->end == END_RUNNING) read_ring(p);
   if (p->end == END_UNKNOWN && !(job = ended_job(run, p))) job = told_by_shell(run, p);
   if (job) end_by_job(p, job);
   free(p->state);
