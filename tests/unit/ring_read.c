@@ -132,7 +132,7 @@ static void mutated_files(void **state) {
   struct ring_file ring;
   unsigned opened = 0;
   srand(3);
-  for (int round = 0; round < 5000; round++) {
+  for (int round = 0; round < 1000; round++) {
     fill();
     for (int i = 1 + rand() % 3; i > 0; i--)
       ((unsigned char *)&file)[(size_t)rand() % sizeof file.header] = (unsigned char)rand();
@@ -141,7 +141,7 @@ static void mutated_files(void **state) {
     read_everything(&ring);
     ring_close(&ring);
   }
-  assert_true(opened > 100); /* the test has met both */
+  assert_true(opened > 50); /* the test has met both */
 }
 
 static int make_file(void **state) {
