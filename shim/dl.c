@@ -86,13 +86,17 @@ static void note_once(uint32_t *noted, const char *text) {
   observe(&fact);
 }
 
-void dl_settle(void) {
+static void note_changes(void) {
   static unsigned long long seen;
+  if (ledger_changed(&seen)) ledger_update("dlopen");
+}
+
+void dl_settle(void) {
   const char *asked = shim_thread.asked;
   if (!asked || shim_thread.busy || !shim_same_process()) return;
   shim_thread.busy++;
   shim_thread.asked = NULL;
-  if (ledger_changed(&seen)) ledger_update("dlopen");
+  note_changes();
   if (!ledger_mapped(str_base(asked))) record_failure(asked, NULL, family_of(str_base(asked)), "unmapped");
   shim_thread.busy--;
 }
@@ -113,8 +117,7 @@ static void asking(const char *name, int flags, bool other_space) {
   if (shim_thread.busy) return;
   dl_settle();
   shim_thread.last_dl = DL_OPEN;
-  if (!name || !*name) return;
-  base = str_base(name);
+  base = name ? str_base(name) : ""; /* none: the program itself */
   family = family_of(base);
   if (!family) {
     wake_for_new_objects();
@@ -242,5 +245,10 @@ int hook_dlclose(void *handle) {
   shim_thread.last_dl = DL_OTHER;
   result = next.dlclose(handle);
   __atomic_add_fetch(&shim_objects, 1, __ATOMIC_RELEASE);
+  if (is_awake() && !shim_thread.busy && shim_same_process()) {
+    shim_thread.busy++;
+    note_changes(); /* before the next object comes to the same address */
+    shim_thread.busy--;
+  }
   return result;
 }

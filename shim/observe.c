@@ -273,7 +273,8 @@ static uint64_t page_size(void) {
 static void header_write(const char *run_from, const char *ring_name, const struct procstat *self) {
   struct fact fact = {.kind = FACT_KIND_header};
   struct fact_header *h = &fact.u.header;
-  *h = (struct fact_header){.writer = "shim", .version = SPARKSHIM_VERSION, .run = about.run, .run_from = run_from};
+  *h = (struct fact_header){.version = SPARKSHIM_VERSION, .run = about.run, .run_from = run_from};
+  h->writer = shim_settings.injected ? "inject" : "shim";
   rundir_host(about.host);
   h->host = about.host;
   h->boot_id = boot_id();
