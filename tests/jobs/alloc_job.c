@@ -130,10 +130,9 @@ static uint64_t ask(bool must) {
 }
 
 static void work(void) {
-  if (!n_held || held[0].call != &job_calls[0])
-    if (!take(&job_calls[0], 1 << 20)) give_up("out of memory");
   unsigned i = 0;
-  while (held[i].call != &job_calls[0]) i++;
+  while (i < n_held && held[i].call != &job_calls[0]) i++;
+  if (i == n_held && !take(&job_calls[0], 1 << 20)) give_up("out of memory");
   int rc = job_work(held[i].key);
   if (rc) printf("work -> %d\n", rc);
 }
