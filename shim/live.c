@@ -1,0 +1,171 @@
+/* live.c - the table of live allocations (live.h).
+ *
+ * Lines of 64 bytes hold three entries each. A key has one line in the near table and three in the far one, and
+ * stands in the first of these four that had room. `away` of a line counts the keys that would have stood in it but
+ * went further: while it is 0, a key that is not in the line is nowhere. So nothing is left behind by a removal
+ * (there are no tombstones), and the table stays as fast as it was on the first day.
+ *
+ * An entry's key goes 0 -> BUSY -> key on the way in and key -> BUSY -> 0 on the way out, by compare and exchange;
+ * its value is touched only in between by the thread that made it BUSY. `away` is raised before the key can be seen.
+ */
+#include "live.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "sys.h"
+
+#include "poison.h"
+
+enum { FREE = 0, BUSY = 1, ROUTE_SHIFT = 56 };
+
+struct live_line {
+  struct {
+    uint64_t key;
+    uint64_t value; /* size | route << ROUTE_SHIFT */
+  } entry[LIVE_LINE_ENTRIES];
+  uint64_t away;
+  uint64_t unused;
+};
+_Static_assert(sizeof(struct live_line) == 64, "a line of the table is a line of the cache");
+
+static struct live_line near_lines[LIVE_NEAR_LINES] __attribute__((aligned(64)));
+static struct live_line *far_lines; /* NULL: not needed yet; FAR_REFUSED: no address space for it */
+#define FAR_REFUSED ((struct live_line *)1)
+
+struct live_home {
+  struct live_line *near;
+  uint64_t hash;
+};
+
+static uint64_t mix(uint64_t x) {
+  x = (x ^ x >> 32) * 0x9E3779B97F4A7C15U; /* 2^64 / golden ratio: spreads runs of equal steps evenly */
+  return x ^ x >> 29;
+}
+
+static struct live_home home_of(uint64_t key) {
+  uint64_t hash = mix(key);
+  return (struct live_home){&near_lines[hash >> 40 & (LIVE_NEAR_LINES - 1)], hash};
+}
+
+/* Neighbours in memory are made and freed together, so their first far lines are neighbours too: two blocks of 512
+ * bytes (cudaMalloc's alignment) to a line. Every 512 MiB the order starts at another place, or blocks of 2 MiB would
+ * all meet in the same 256 lines. */
+static uint32_t far_first(uint64_t key) {
+  return (uint32_t)((key >> 10) + (key >> 29) * 0x9E3779B1U) & (LIVE_FAR_LINES - 1);
+}
+static uint32_t far_other(uint32_t first, uint64_t hash, unsigned which) {
+  uint32_t step = (uint32_t)(hash >> (which ? 20 : 0)) & (LIVE_FAR_LINES - 1);
+  return first ^ (step ? step : 1);
+}
+
+static struct live_line *far_table(void) {
+  struct live_line *table = __atomic_load_n(&far_lines, __ATOMIC_ACQUIRE);
+  return table > FAR_REFUSED ? table : NULL;
+}
+
+/* Reserves the far table; a thread that loses the race gives its own back. */
+static struct live_line *far_table_make(void) {
+  const size_t size = (size_t)LIVE_FAR_LINES * sizeof(struct live_line);
+  struct live_line *table = __atomic_load_n(&far_lines, __ATOMIC_ACQUIRE), *none = NULL;
+  if (table) return far_table();
+  table = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (sys_is_error(table)) table = FAR_REFUSED;
+  if (!__atomic_compare_exchange_n(&far_lines, &none, table, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+      table != FAR_REFUSED)
+    sys_munmap(table, size);
+  return far_table();
+}
+
+static bool line_put(struct live_line *line, uint64_t key, uint64_t value) {
+  for (unsigned i = 0; i < LIVE_LINE_ENTRIES; i++) {
+    uint64_t found = __atomic_load_n(&line->entry[i].key, __ATOMIC_RELAXED);
+    if (found != FREE) continue;
+    if (!__atomic_compare_exchange_n(&line->entry[i].key, &found, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      continue;
+    __atomic_store_n(&line->entry[i].value, value, __ATOMIC_RELAXED);
+    __atomic_store_n(&line->entry[i].key, key, __ATOMIC_RELEASE);
+    return true;
+  }
+  return false;
+}
+
+static bool line_take(struct live_line *line, uint64_t key, uint64_t *ret_value) {
+  for (unsigned i = 0; i < LIVE_LINE_ENTRIES; i++) {
+    uint64_t found = __atomic_load_n(&line->entry[i].key, __ATOMIC_RELAXED);
+    if (found != key) continue;
+    if (!__atomic_compare_exchange_n(&line->entry[i].key, &found, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      continue;
+    *ret_value = __atomic_load_n(&line->entry[i].value, __ATOMIC_RELAXED);
+    __atomic_store_n(&line->entry[i].key, FREE, __ATOMIC_RELEASE);
+    return true;
+  }
+  return false;
+}
+
+static bool line_empty_behind(const struct live_line *line) { return !__atomic_load_n(&line->away, __ATOMIC_ACQUIRE); }
+static void away_add(struct live_line *line, uint64_t n) { __atomic_fetch_add(&line->away, n, __ATOMIC_ACQ_REL); }
+
+static bool take_far(const struct live_home *home, uint64_t key, uint64_t *ret_value) {
+  struct live_line *far = far_table();
+  if (!far) return false;
+  uint32_t first = far_first(key);
+  if (line_take(&far[first], key, ret_value)) return true;
+  if (line_empty_behind(&far[first])) return false;
+  if (!line_take(&far[far_other(first, home->hash, 0)], key, ret_value) &&
+      !line_take(&far[far_other(first, home->hash, 1)], key, ret_value))
+    return false;
+  away_add(&far[first], (uint64_t)-1);
+  return true;
+}
+
+static bool take(const struct live_home *home, uint64_t key, uint64_t *ret_value) {
+  if (line_take(home->near, key, ret_value)) return true;
+  if (line_empty_behind(home->near) || !take_far(home, key, ret_value)) return false;
+  away_add(home->near, (uint64_t)-1);
+  return true;
+}
+
+static bool put_far(const struct live_home *home, uint64_t key, uint64_t value) {
+  struct live_line *far = far_table_make();
+  if (!far) return false;
+  uint32_t first = far_first(key);
+  if (line_put(&far[first], key, value)) return true;
+  away_add(&far[first], 1);
+  if (line_put(&far[far_other(first, home->hash, 0)], key, value) ||
+      line_put(&far[far_other(first, home->hash, 1)], key, value))
+    return true;
+  away_add(&far[first], (uint64_t)-1);
+  return false;
+}
+
+static bool put(const struct live_home *home, uint64_t key, uint64_t value) {
+  if (line_put(home->near, key, value)) return true;
+  away_add(home->near, 1);
+  if (put_far(home, key, value)) return true;
+  away_add(home->near, (uint64_t)-1);
+  return false;
+}
+
+static struct live_entry unpack(uint64_t value) {
+  return (struct live_entry){value & (((uint64_t)1 << ROUTE_SHIFT) - 1), (unsigned)(value >> ROUTE_SHIFT)};
+}
+
+enum live_result live_insert(uint64_t key, struct live_entry entry, struct live_entry *ret_old) {
+  const uint64_t size_max = ((uint64_t)1 << ROUTE_SHIFT) - 1;
+  struct live_home home = home_of(key);
+  uint64_t value = (entry.size < size_max ? entry.size : size_max) | (uint64_t)entry.route << ROUTE_SHIFT;
+  uint64_t old;
+  bool replaced = take(&home, key, &old);
+  if (replaced) *ret_old = unpack(old);
+  if (!put(&home, key, value)) return LIVE_UNTRACKED;
+  return replaced ? LIVE_REPLACED : LIVE_NEW;
+}
+
+bool live_remove(uint64_t key, struct live_entry *ret_entry) {
+  struct live_home home = home_of(key);
+  uint64_t value;
+  if (!take(&home, key, &value)) return false;
+  *ret_entry = unpack(value);
+  return true;
+}
