@@ -229,7 +229,7 @@ static void judge_probe(int status, const struct logs *logs) {
   } else {
     line(VERDICT_PASS, "the library is mapped in a program started with it", NULL);
     if (!logs->found) {
-      line(VERDICT_FAIL, "it saw the probe's calls and kept no log", "set SPARKSHIM_DIR to a folder that can be written");
+      line(VERDICT_FAIL, "it is mapped, and no log was kept", "set SPARKSHIM_DIR to a folder that can be written");
     } else if (!logs->told) {
       line(VERDICT_FAIL, "it kept a log that does not tell of the load that failed", NULL);
     } else {

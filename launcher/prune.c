@@ -21,7 +21,7 @@ enum { OTHER_HOST_DAYS = 7, DAY_S = 86400 };
 
 struct old_run {
   char name[RUN_ID];
-  time_t changed;
+  struct timespec changed;
   uint64_t bytes;
   bool live;
 };
@@ -55,6 +55,10 @@ static bool may_be_alive(const char *name, time_t changed) {
   return pid > 0 && (!kill((pid_t)pid, 0) || errno == EPERM);
 }
 
+static bool is_before(struct timespec a, struct timespec b) {
+  return a.tv_sec < b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec < b.tv_nsec);
+}
+
 /* Sizes and liveness of one run's folder. False when it is not one. */
 static bool look_at(int runs, const char *name, struct old_run *run) {
   struct stat st;
@@ -67,11 +71,11 @@ static bool look_at(int runs, const char *name, struct old_run *run) {
   memset(run, 0, sizeof *run);
   snprintf(run->name, sizeof run->name, "%s", name);
   const struct dirent *entry;
-  if (!fstat(fd, &st)) run->changed = st.st_mtime;
+  if (!fstat(fd, &st)) run->changed = st.st_mtim;
   while ((entry = readdir(dir))) {
     if (entry->d_name[0] == '.' || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
     run->bytes += (uint64_t)st.st_blocks * 512;
-    if (st.st_mtime > run->changed) run->changed = st.st_mtime;
+    if (is_before(run->changed, st.st_mtim)) run->changed = st.st_mtim;
     run->live = run->live || may_be_alive(entry->d_name, st.st_mtime);
   }
   closedir(dir);
@@ -101,7 +105,7 @@ void prune_remove(const char *runs, const char *name) {
 
 static int oldest_first(const void *a, const void *b) {
   const struct old_run *x = a, *y = b;
-  return x->changed < y->changed ? -1 : x->changed > y->changed;
+  return is_before(x->changed, y->changed) ? -1 : is_before(y->changed, x->changed);
 }
 
 static size_t list_runs(int fd, struct old_run **ret) {
