@@ -1,0 +1,238 @@
+"""sparkshim report on logs of every condition: whole, torn, foreign, hostile, empty."""
+import json
+import os
+import random
+import time
+import unittest
+
+from common import Case, SPARKRUN, SPARKSHIM
+
+T0 = 1796009407000000
+GIB = 1 << 30
+USED_UP = {"mem_total": 122 * GIB, "mem_free": GIB // 2, "mem_available": GIB, "mem_cached": GIB // 2, "mem_buffers": 0,
+           "mem_swap_total": 16 * GIB, "mem_swap_free": 0, "mem_anon": 4 * GIB}
+PLENTY = {**USED_UP, "mem_free": GIB, "mem_available": 100 * GIB, "mem_cached": 99 * GIB}
+
+
+def record(kind, at, **fields):
+    return {"v": 1, "t": T0 + int(at * 1e6), "k": kind, **fields}
+
+
+def header(pid=100, **fields):
+    return {**record("header", 0, writer="shim", version="0.1.0", run="r", host="spark-1", boot_id="b", pid=pid, ppid=1,
+                     start=T0, exe="/usr/bin/python3", argv="python train.py"), **fields}
+
+
+def refusal(at, size=2 * GIB, mem=USED_UP, **fields):
+    return record("alloc_failed", at, call="cudaMalloc", route="device", size=size, result=2, repeat=1, live_device=100 * GIB,
+                  live_pinned=0, **mem, **fields)
+
+
+def leave(at, status):
+    return record("exit", at, status=status, last_activity=T0)
+
+
+def launcher(pid=100, **end):
+    return [record("header", 0, writer="launcher", version="0.1.0", host="spark-1", pid=99),
+            record("job_start", 0, pid=pid, argv="python train.py"), record("job_end", 9, pid=pid, **end)]
+
+
+class Logs(Case):
+    def write(self, name, records, run="r", raw=b""):
+        folder = os.path.join(self.state, "runs", run)
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, name + ".ndjson")
+        with open(path, "wb") as log:
+            for r in records:
+                log.write((json.dumps(r) + "\n").encode())
+            log.write(raw)
+        return path
+
+    def report(self, *arguments, status=None):
+        result = self.call(SPARKSHIM, "report", *arguments, "--format", "json")
+        if status is not None:
+            self.assertEqual(result.returncode, status, result.stderr)
+        return json.loads(result.stdout)
+
+    def text(self, *arguments):
+        return self.call(SPARKSHIM, "report", *arguments).stdout.decode()
+
+
+class Report(Logs):
+    def test_nothing_found(self):
+        self.write("a", [header(), leave(5, 0)])
+        report = self.report(status=0)
+        self.assertEqual((report["verdict"], report["findings"]), ("PASS", []))
+        self.assertIn("Nothing was found.", self.text())
+
+    def test_fail_warn_info(self):
+        self.write("a", [header(), refusal(4), leave(5, 1)])
+        report = self.report(status=2)
+        self.assertEqual(report["verdict"], "FAIL")
+        (finding,) = report["findings"]
+        self.assertEqual((finding["g"], finding["cause"], finding["pid"]), (3, "alloc_refused_exhausted", 100))
+        for key in ("verdict", "confidence", "text", "evidence", "fixes", "ruled_out", "retry", "host", "t"):
+            self.assertIn(key, finding)
+        self.write("a", [header(), refusal(4)])
+        self.report(status=1)
+        self.write("a", [header(), refusal(4), leave(5, 0)])
+        self.assertEqual(self.report(status=0)["verdict"], "INFO")
+
+    def test_job_end_ends_a_process_without_exit_record(self):
+        self.write("a", [header(), refusal(4)])
+        self.write("l", launcher(signal=6))
+        report = self.report(status=2)
+        process = report["processes"][0]
+        self.assertEqual((process["end"], process["status"], process["signal"]), ("job", 134, 6))
+        self.write("l", launcher(exit=0))
+        self.report(status=0)
+
+    def test_status_of_a_shell_tells_of_its_child(self):
+        self.write("a", [header(pid=200), refusal(8)])
+        self.write("l", launcher(exit=134))
+        self.assertEqual(self.report(status=2)["processes"][0]["signal"], 6)
+        self.write("b", [header(pid=201)])
+        self.report(status=1)
+
+    def test_other_process_is_not_ended_by_the_job(self):
+        self.write("a", [header(pid=200), refusal(4)])
+        self.write("l", launcher(exit=1))
+        self.assertEqual(self.report(status=1)["processes"][0]["end"], "unknown")
+
+    def test_first_failing_rank(self):
+        self.write("a", [header(pid=100, rank=0), refusal(8, size=4 * GIB), leave(9, 1)])
+        self.write("b", [header(pid=101, rank=1), refusal(4), leave(5, 1)])
+        report = self.report(status=2)
+        self.assertEqual(report["first_failing"]["rank"], 1)
+        self.assertEqual(report["findings"][-1]["rank"], 1)
+        text = self.text()
+        self.assertIn("First to fail: rank 1, pid 101 on spark-1", text.splitlines()[-1])
+        self.assertGreater(text.index("2.0 GiB"), text.index("4.0 GiB"))
+
+    def test_differs_from_live(self):
+        live = record("finding", 4, g=3, verdict="WARN", cause="alloc_refused_exhausted", object="device")
+        self.write("a", [header(), refusal(4), live])
+        self.assertEqual(self.report(status=1)["processes"][0]["differences"], [])
+        self.write("a", [header(), refusal(4), {**live, "verdict": "FAIL"}])
+        (difference,) = self.report(status=1)["processes"][0]["differences"]
+        self.assertEqual((difference["logged"], difference["derived"]), ("FAIL", "WARN"))
+        self.assertIn("differs: G3 alloc_refused_exhausted", self.text())
+        self.write("a", [header(), live])
+        (difference,) = self.report()["processes"][0]["differences"]
+        self.assertEqual((difference["logged"], "derived" in difference), ("WARN", False))
+
+    def test_detectors_that_were_off_stay_off(self):
+        self.write("a", [header(detectors_off="-G3"), refusal(4), leave(5, 1)])
+        self.report(status=0)
+
+    def test_exec_starts_a_new_process(self):
+        self.write("a", [header(), refusal(4), header(argv="next"), leave(5, 1)])
+        first, second = self.report(status=1)["processes"]
+        self.assertEqual((first["end"], second["end"], second["argv"]), ("exec", "exit", "next"))
+
+    def test_torn_and_foreign_lines(self):
+        whole = [header(), refusal(4), leave(5, 1)]
+        torn = json.dumps(refusal(6)).encode()[:70]
+        noise = (b"\n\nnot json\n{\"v\":1}\n[1,2]\n{\"v\":1,\"t\":1,\"k\":\"mem\",\"x\":}\n\xff\xfe\x00\n" + b"x" * 300000 + b"\n" +
+                 b"{" * 5000 + b"\n{\"v\":2,\"t\":1,\"k\":\"new\"}\n{\"v\":1,\"t\":1,\"k\":\"newer\",\"deep\":[[{\"a\":[]}]]}\n")
+        self.write("a", whole, raw=noise + torn)
+        report = self.report(status=2)
+        self.assertEqual(report["records"], 3)
+        self.assertEqual(report["records_foreign"], 2)
+        self.assertEqual(report["lines_unreadable"], 8)
+
+    def test_last_line_without_newline_counts_when_whole(self):
+        self.write("a", [header(), refusal(4)], raw=json.dumps(leave(5, 1)).encode())
+        self.report(status=2)
+
+    def test_hostile_values(self):
+        odd = [{**refusal(4), "size": v} for v in (-1, 1.5, "x", None, True, [1], {"a": 1}, 2**64, 10**40, 2**63)]
+        odd += [{**refusal(4), "call": v} for v in ("\x01" * 3000, "\ud83d\ude00", "", 7)] + [{**header(), "pid": -5, "argv": ["x"]}]
+        self.write("a", [header(), *odd, {k: refusal(4)[k] for k in ("v", "t", "k")}])
+        self.assertIn(self.call(SPARKSHIM, "report").returncode, (0, 1, 2))
+        self.report()
+
+    def test_mutated_logs_never_crash(self):
+        chance = random.Random(3)
+        good = b"".join((json.dumps(r) + "\n").encode() for r in [header(), refusal(4), refusal(5, mem=PLENTY), leave(6, 1)])
+        for _ in range(150):
+            bad = bytearray(good)
+            for _ in range(chance.randint(1, 30)):
+                bad[chance.randrange(len(bad))] = chance.choice(b"\"\\{}[]:,\n\0u0\xff" + bytes([chance.randrange(256)]))
+            self.write("a", [], raw=bytes(bad[:chance.randrange(1, len(bad))]))
+            self.assertIn(self.call(SPARKSHIM, "report").returncode, (0, 1, 2, 3))
+            result = self.call(SPARKSHIM, "report", "--format", "json")
+            self.assertIn(result.returncode, (0, 1, 2, 3))
+            json.loads(result.stdout)
+
+    def test_bytes_that_are_not_utf8(self):
+        self.write("a", [header(cwd="/data/\uf7ff\uf741")])
+        self.assertEqual(self.report(status=0)["processes"][0]["cwd"], "/data/\uf7ffA")
+
+    def test_unreadable(self):
+        self.assertEqual(self.call(SPARKSHIM, "report").returncode, 3)
+        self.assertEqual(self.call(SPARKSHIM, "report", "nothing").returncode, 3)
+        self.assertEqual(self.call(SPARKSHIM, "report", "/no/such/folder").returncode, 3)
+        self.write("a", [])
+        self.assertEqual(self.call(SPARKSHIM, "report").returncode, 3)
+        self.write("a", [], raw=b"garbage\n" * 100)
+        self.assertEqual(self.call(SPARKSHIM, "report").returncode, 3)
+        self.assertEqual(self.call(SPARKSHIM, "report", "--format", "pdf").returncode, 125)
+
+    def test_choice_of_the_run(self):
+        self.write("a", [header()], run="20260101-aaa")
+        self.write("a", [header()], run="20260102-bbb")
+        self.write("a", [header()], run="20260102-bbb2")
+        folder = os.path.join(self.state, "runs", "20260101-aaa")
+        os.utime(folder, (time.time() + 10, time.time() + 10))
+        self.assertEqual(self.report()["run"], "20260101-aaa")
+        self.assertEqual(self.report("20260102-bbb")["run"], "20260102-bbb")
+        self.assertEqual(self.report("20260101")["run"], "20260101-aaa")
+        self.assertEqual(self.report(folder)["run"], "20260101-aaa")
+        self.assertEqual(self.report(os.path.join(folder, "a.ndjson"))["run"], "a.ndjson")
+        self.assertEqual(self.call(SPARKSHIM, "report", "20260102").returncode, 3)
+        self.assertEqual(len(self.report("20260101", "20260102-bbb")["processes"]), 2)
+
+    def test_allocation_table(self):
+        stats = record("alloc_stats", 4, route="device", count=10, frees=4, failed=1, bytes=9 * GIB, live=5 * GIB, peak=8 * GIB, untracked=0)
+        self.write("a", [header(), stats, leave(5, 0)])
+        self.assertEqual(self.report(status=0)["processes"][0]["allocations"][0]["peak"], 8 * GIB)
+        self.assertIn("at most 8.0 GiB", self.text())
+
+    def test_a_million_records(self):
+        line = json.dumps(record("mem_query", 1, call="cudaMemGetInfo", result=0, free=GIB, total=122 * GIB)).encode() + b"\n"
+        self.write("a", [header()], raw=line * 1000000)
+        began = time.process_time(), os.times().children_user
+        report = self.report(status=0)
+        self.assertEqual(report["records"], 1000001)
+        self.assertLess(os.times().children_user - began[1], 6)
+
+
+class EndOfRun(Logs):
+    """What `run` says when the job has ended."""
+
+    def job(self, *records, status=0):
+        """A job that writes the log that a watched process would."""
+        path = os.path.join(self.state, "log")
+        with open(path, "w", encoding="ascii") as log:
+            log.writelines(json.dumps(r) + "\n" for r in records)
+        script = f'cp {path} "$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/spark-1-100-0.ndjson"; exit {status}'
+        return self.call(SPARKRUN, "sh", "-c", script)
+
+    def test_findings_then_the_next_command(self):
+        result = self.job(header(), refusal(4), leave(5, 1), status=1)
+        self.assertEqual((result.returncode, result.stdout), (1, b""))
+        *findings, command = result.stderr.decode().splitlines()
+        self.assertEqual(len(findings), 1)
+        self.assertRegex(findings[0], r"^G3 FAIL: .*; fix: ")
+        self.assertRegex(command, r"sparkshim report \S+$")
+        again = self.call("sh", "-c", command)
+        self.assertEqual(again.returncode, 2)
+
+    def test_nothing_when_nothing_was_found(self):
+        for records in ([header(), leave(5, 0)], [header(), refusal(4), leave(5, 0)]):
+            self.assertEqual(self.job(*records).stderr, b"")
+
+
+if __name__ == "__main__":
+    unittest.main()
