@@ -38,7 +38,7 @@ static bool is_same_file(void) {
 }
 
 static bool is_ready(void) {
-  static const int64_t at_once[2] = {0, 0};
+  int64_t at_once[2] = {0, 0}; /* the kernel writes back what is left of it */
   struct pollfd fd = {.fd = STDERR, .events = POLLOUT};
   return sys_call6(SYS_ppoll, (long)&fd, 1, (long)at_once, 0, 0, 0) == 1 && (fd.revents & POLLOUT);
 }
