@@ -130,8 +130,13 @@ static void evidence_end(struct finding_list *list, uint64_t t_seen, const struc
   if (!end) return;
   const struct fact_exit *e = &end->u.exit;
   struct text t = text_item(list);
-  text_add(&t, "the process ended with status ");
-  text_number(&t, e->status == FACT_NO_I64 || e->status < 0 ? 0 : (uint64_t)e->status);
+  bool by_signal = e->signal != FACT_NO_I64;
+  int64_t how = by_signal ? e->signal : e->status;
+  text_add(&t, by_signal ? "the process was ended by signal " : "the process ended with status ");
+  if (how == FACT_NO_I64 || how < 0)
+    text_add(&t, "unknown");
+  else
+    text_number(&t, (uint64_t)how);
   if (end->t >= t_seen) {
     text_add(&t, ", ");
     text_number(&t, (end->t - t_seen) / 1000);

@@ -62,9 +62,7 @@ bool text_equal(const char *a, const char *b) {
   return *a == *b;
 }
 
-static bool is_alnum(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
+static bool is_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
 bool text_has_word(const char *s, const char *word) {
   for (const char *at = s; *at; at++) {

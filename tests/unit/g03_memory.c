@@ -211,6 +211,7 @@ static void giving_up_by_a_signal(void **state) {
     p.now += SECOND;
     killed(&p, signal, NEVER);
     assert_int_equal(last(&p)->verdict == VERDICT_FAIL, signal == 6);
+    if (signal == 6) assert_non_null(strstr(last(&p)->evidence.item[4], "ended by signal 6, 1000 ms later"));
     stop(&p);
   }
 }
