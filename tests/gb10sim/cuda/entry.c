@@ -164,6 +164,9 @@ EXPORT CUresult CUDAAPI cuGetExportTable(const void **table_out, const CUuuid *i
   return CUDA_ERROR_NOT_FOUND;
 }
 
+EXPORT CUresult CUDAAPI cuProfilerStart(void); /* of cudaProfiler.h */
+EXPORT CUresult CUDAAPI cuProfilerStop(void);
+
 EXPORT CUresult CUDAAPI cuProfilerStart(void) {
   ENTER("cuProfilerStart", 0);
   return CUDA_SUCCESS;
