@@ -31,7 +31,8 @@ static bool fetch(void) {
   if (rt_driver.get(#name, (void **)&rt_driver.name, RUNTIME_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !rt_driver.name) all = false;
   DRIVER_ENTRIES(FETCH)
 #undef FETCH
-  return all;
+  /* From 13.0 on that name has a form with an argument. */
+  return !rt_driver.get("cuCtxSynchronize", (void **)&rt_driver.cuCtxSynchronize, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status) && all;
 }
 
 static void load(void) {
