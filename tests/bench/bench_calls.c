@@ -2,8 +2,9 @@
  * library, the same program each time.
  *
  *   bench_calls LIVE SAMPLES     LIVE allocations are held throughout
- * Prints three lines "name p10 ns": cudaMalloc and cudaFree in batches of BATCH, the freed ones picked at random
- * among those that live; and a look-up by dlsym that finds nothing.
+ * Prints lines "name order ns", the tenth percentile: cudaMalloc and cudaFree in batches of BATCH, once of neighbours
+ * (allocated one after the other, as a step's buffers are) and once of allocations scattered at random, where each
+ * touches memory that no cache holds; and a look-up by dlsym that finds nothing.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -34,9 +35,9 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The tenth percentile: what the call costs when nobody else uses the core or the cache. */
-static void print_p10(const char *name, uint64_t *samples, size_t n, double scale) {
+static void print_p10(const char *name, const char *order, uint64_t *samples, size_t n, double scale) {
   qsort(samples, n, sizeof *samples, by_value);
-  printf("%s %.2f\n", name, (double)samples[n / 10] * scale / BATCH);
+  printf("%s %s %.2f\n", name, order, (double)samples[n / 10] * scale / BATCH);
 }
 
 static void *checked(void *p) {
@@ -45,22 +46,31 @@ static void *checked(void *p) {
   exit(1);
 }
 
-static void bench_allocations(size_t live, size_t samples, double scale) {
-  void **held = checked(calloc(live, sizeof *held));
+static uint64_t random_number(void) {
+  static uint64_t x = 88172645463325252u;
+  x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+  return x;
+}
+
+/* BATCH different places among `live`. */
+static void pick(size_t place[BATCH], size_t live, int scattered) {
+  size_t first = random_number() % (live - BATCH);
+  for (int i = 0; i < BATCH; i++) {
+    place[i] = scattered ? random_number() % live : first + (size_t)i;
+    for (int j = 0; j < i; j++)
+      if (place[j] == place[i]) i--, j = BATCH;
+  }
+}
+
+static void bench_order(void **held, size_t live, size_t samples, double scale, int scattered) {
   uint64_t *free_ticks = checked(calloc(samples, sizeof *free_ticks));
   uint64_t *malloc_ticks = checked(calloc(samples, sizeof *malloc_ticks));
-  uint64_t random = 88172645463325252u;
-  for (size_t i = 0; i < live; i++) cudaMalloc(&held[i], 4096);
+  const char *order = scattered ? "scattered" : "neighbours";
   for (size_t s = 0; s < samples; s++) {
     size_t place[BATCH];
     void *batch[BATCH];
-    for (int i = 0; i < BATCH; i++) {
-      random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-      place[i] = random % live;
-      batch[i] = held[place[i]];
-      for (int j = 0; j < i; j++)
-        if (place[j] == place[i]) i--, j = BATCH;
-    }
+    pick(place, live, scattered);
+    for (int i = 0; i < BATCH; i++) batch[i] = held[place[i]];
     uint64_t t0 = clock_ticks();
     for (int i = 0; i < BATCH; i++) cudaFree(batch[i]);
     uint64_t t1 = clock_ticks();
@@ -70,11 +80,18 @@ static void bench_allocations(size_t live, size_t samples, double scale) {
     malloc_ticks[s] = t2 - t1;
     for (int i = 0; i < BATCH; i++) held[place[i]] = batch[i];
   }
-  print_p10("cudaMalloc", malloc_ticks, samples, scale);
-  print_p10("cudaFree", free_ticks, samples, scale);
-  free(held);
+  print_p10("cudaMalloc", order, malloc_ticks, samples, scale);
+  print_p10("cudaFree", order, free_ticks, samples, scale);
   free(free_ticks);
   free(malloc_ticks);
+}
+
+static void bench_allocations(size_t live, size_t samples, double scale) {
+  void **held = checked(calloc(live, sizeof *held));
+  for (size_t i = 0; i < live; i++) cudaMalloc(&held[i], 4096);
+  bench_order(held, live, samples, scale, 0);
+  bench_order(held, live, samples, scale, 1);
+  free(held);
 }
 
 static void bench_dlsym_miss(size_t samples, double scale) {
@@ -86,7 +103,7 @@ static void bench_dlsym_miss(size_t samples, double scale) {
       if (dlsym(handle, "no_function_of_that_name")) abort();
     ticks[s] = clock_ticks() - t0;
   }
-  print_p10("dlsym_miss", ticks, samples, scale);
+  print_p10("dlsym_miss", "-", ticks, samples, scale);
   free(ticks);
 }
 
