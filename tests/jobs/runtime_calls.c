@@ -20,12 +20,14 @@ static int took(cudaError_t rc, void *p, uint64_t *ret_key) {
 
 static int take_malloc(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
-  return took(cudaMalloc(&p, size), p, ret_key);
+  cudaError_t rc = cudaMalloc(&p, size);
+  return took(rc, p, ret_key);
 }
 static int take_pitch(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
   size_t pitch;
-  return took(cudaMallocPitch(&p, &pitch, ROW, size / ROW), p, ret_key);
+  cudaError_t rc = cudaMallocPitch(&p, &pitch, ROW, size / ROW);
+  return took(rc, p, ret_key);
 }
 static int take_3d(uint64_t size, uint64_t *ret_key) {
   struct cudaPitchedPtr p = {0};
@@ -35,13 +37,15 @@ static int take_3d(uint64_t size, uint64_t *ret_key) {
 }
 static int take_managed(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
-  return took(cudaMallocManaged(&p, size, cudaMemAttachGlobal), p, ret_key);
+  cudaError_t rc = cudaMallocManaged(&p, size, cudaMemAttachGlobal);
+  return took(rc, p, ret_key);
 }
 static int give_device(uint64_t key) { return (int)cudaFree(ptr(key)); }
 
 static int take_async(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
-  return took(cudaMallocAsync(&p, size, NULL), p, ret_key);
+  cudaError_t rc = cudaMallocAsync(&p, size, NULL);
+  return took(rc, p, ret_key);
 }
 static int take_from_pool(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
@@ -54,11 +58,13 @@ static int give_async(uint64_t key) { return (int)cudaFreeAsync(ptr(key), NULL);
 
 static int take_malloc_host(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
-  return took(cudaMallocHost(&p, size), p, ret_key);
+  cudaError_t rc = cudaMallocHost(&p, size);
+  return took(rc, p, ret_key);
 }
 static int take_host_alloc(uint64_t size, uint64_t *ret_key) {
   void *p = NULL;
-  return took(cudaHostAlloc(&p, size, cudaHostAllocDefault), p, ret_key);
+  cudaError_t rc = cudaHostAlloc(&p, size, cudaHostAllocDefault);
+  return took(rc, p, ret_key);
 }
 static int give_host(uint64_t key) { return (int)cudaFreeHost(ptr(key)); }
 
