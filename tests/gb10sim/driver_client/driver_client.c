@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CUDA_13_0 = 13000, NAME_MAX_LEN = 48, IMAGE_SM = 121, EM_CUDA_MACHINE = 190, ELFOSABI_CUDA = 0x41 };
+/* 12.9: every name in use has the same form as in 13.0, but cuCtxGetDevice, which takes a context from 13.0 on. */
+enum { ASKED_VERSION = 12090, NAME_MAX_LEN = 48, IMAGE_SM = 121, EM_CUDA_MACHINE = 190, ELFOSABI_CUDA = 0x41 };
 enum section { SEC_NULL, SEC_TEXT, SEC_SYMTAB, SEC_STRTAB, SEC_COUNT };
 
 struct image { /* the section table comes last, as in files of nvcc */
@@ -43,7 +44,7 @@ static void load(void) {
   CUdriverProcAddressQueryResult status;
   usable = true;
 #define FETCH(name)                                                                                         \
-  if (get(#name, (void **)&entries.name, CUDA_13_0, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !entries.name) \
+  if (get(#name, (void **)&entries.name, ASKED_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !entries.name) \
     usable = false;
   DRIVER_CLIENT_ENTRIES(FETCH)
 #undef FETCH
