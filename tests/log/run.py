@@ -369,15 +369,15 @@ def case_ranks(place):
 # ---- disks: in a mount namespace of our own -----------------------------------------------------------------------------
 
 
-def in_namespace(case):
-    """Runs the case anew in a private mount namespace; skips where that is not allowed."""
+def in_namespace(case, *program):
+    """Runs the case of `program` (this one, with its arguments) anew in a private mount namespace; skips where that is not allowed."""
     if os.environ.get("LOG_TEST_MOUNTS"):
         return False
     flags = ["-m"] if os.geteuid() == 0 else ["-rm"]
     if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode:
         skip("no mount namespace can be had here")
     env = {**os.environ, "LOG_TEST_MOUNTS": "1"}
-    done = subprocess.run(["unshare", *flags, sys.executable, __file__, JOB, DUMP, case], env=env)
+    done = subprocess.run(["unshare", *flags, sys.executable, *(program or (__file__, JOB, DUMP)), case], env=env)
     sys.exit(done.returncode)
 
 

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""The preloaded library's log and ring in a real job (gpu_job.py) on the simulated Spark, without the launcher.
+
+  whole.py BUILD CASE
+
+The job runs bare and under the library; what it prints and how it ends must be the same. Exit 77: left out."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import run as tools  # noqa: E402
+from run import Place, check_log, dump, in_namespace, mount, of_kind  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+WORLD = HERE.parent / "scenarios/mem-17/world.scn"
+BUILD = None
+
+
+def command(steps, shim):
+    job = [sys.executable, str(HERE / "gpu_job.py"), *steps]
+    if shim:
+        job = ["sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"', str(BUILD / "lib/libsparkshim.so"), *job]
+    return [str(BUILD / "bin/gb10sim"), str(WORLD), "--", *job]
+
+
+def run(steps, place, shim, **more):
+    return subprocess.run(command(steps, shim), env=place.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, **more)
+
+
+def same(steps, place, quiet=True, **more):
+    bare = run(steps, place, False, **more)
+    done = run(steps, place, True, **more)
+    assert (done.returncode, done.stdout) == (bare.returncode, bare.stdout), (bare, done)
+    if quiet:
+        assert done.stderr == bare.stderr, (bare, done)
+    return done
+
+
+def case_killed(place):
+    place.env["SPARKSHIM_RING"] = "65536"
+    done = same(["alloc=20000", "kill"], place)
+    assert done.returncode == 128 + signal.SIGKILL or done.returncode == -signal.SIGKILL, done
+    (ring,) = place.rings()
+    found = dump(ring)
+    assert (found["allocs"], found["valid"], found["count"]) == (40000, 40000, 20000), found
+    check_log.main([str(place.base)]) and sys.exit("a bad record")
+
+
+def case_descriptors(place):
+    same(["alloc=10", "closeall", "alloc=10", "exit=3"], place)
+    done = same(["alloc=10", f"steal={place.path}/own", "refused", "alloc=10", "exit=3"], place, quiet=False)
+    assert done.stdout.endswith(b"0 " * 80), done
+    for log in place.logs():
+        assert of_kind(check_log.records(log), "exit"), log
+
+
+def case_ring_cut_by_somebody(place):
+    """Another process cuts the ring while the job runs."""
+    go = place.path / "go"
+    job = subprocess.Popen(command(["alloc=1000", f"wait={go}", "alloc=20000", "exit=0"], True), env=place.env, stdout=subprocess.PIPE)
+    assert job.stdout.readline() == b"1000 allocations\n" and job.stdout.readline() == b"waiting\n"
+    (ring,) = place.rings()
+    os.truncate(ring, 0)
+    go.touch()
+    rest = job.communicate(timeout=60)[0]
+    assert (job.returncode, rest) == (0, b"20000 allocations\n"), (job.returncode, rest)
+    assert of_kind(check_log.records(place.logs()[0]), "exit")
+
+
+def case_no_home(place):
+    del place.env["SPARKSHIM_DIR"]
+    same(["alloc=10", "exit=0"], place)
+    assert place.logs(place.fallback())
+    place.env["TMPDIR"] = "/nonexistent"
+    same(["alloc=10", "exit=0"], place)
+
+
+def case_fork(place):
+    same(["alloc=10", "fork", "alloc=20", "exit=4"], place)
+    found = sorted(dump(ring)["allocs"] for ring in place.rings())
+    assert found == [1, 20], found  # the child's call is refused: CUDA does not survive fork
+
+
+def case_full_disk(place):
+    in_namespace("full_disk", __file__, str(BUILD))
+    place.base.mkdir()
+    mount("-t", "tmpfs", "-o", "size=2m", "none", place.base)
+    done = same(["alloc=10", f"fill={place.base}/filler", "alloc=1000", "refused", "exit=0"], place, quiet=False)
+    assert b"G3 WARN" in done.stderr, done
+    (place.base / "filler").write_bytes(b"")
+    subprocess.run(["sh", "-c", f"dd if=/dev/zero of={place.base}/filler bs=4k 2>/dev/null"])
+    done = same(["alloc=1000", "refused", "exit=0"], place, quiet=False)
+    assert b"G3 WARN" in done.stderr, done
+
+
+def main():
+    global BUILD
+    BUILD, name = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    tools.DUMP = str(BUILD / "bin/ring_dump")
+    os.umask(0o022)
+    with tempfile.TemporaryDirectory(prefix="whole.") as folder:
+        try:
+            globals()[f"case_{name}"](Place(folder))
+        finally:
+            for path in tools.MOUNTED:
+                subprocess.run(["umount", "-l", path], stderr=subprocess.DEVNULL)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
