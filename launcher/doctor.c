@@ -74,7 +74,8 @@ static bool check_library(void) {
   char library[PATH_MAX];
   int error = preload_find(library);
   if (!error) return library_is_sound(library);
-  line(VERDICT_FAIL, "libsparkshim.so is neither beside this program nor in ../lib", "build or install sparkshim again");
+  line(VERDICT_FAIL, "libsparkshim.so is neither beside this program nor in ../lib",
+       "build or install sparkshim again");
   return false;
 }
 
@@ -116,9 +117,13 @@ static void check_command(const char *command) {
   program_inspect(command, &program);
   switch (program.kind) {
   case PROGRAM_GLIBC: snprintf(text, sizeof text, "%.200s takes a preload", program.path); break;
-  case PROGRAM_STATIC: snprintf(text, sizeof text, "%.160s is linked statically: it is not watched itself", program.path); break;
+  case PROGRAM_STATIC:
+    snprintf(text, sizeof text, "%.160s is linked statically: it is not watched itself", program.path);
+    break;
   case PROGRAM_MUSL: snprintf(text, sizeof text, "%.160s is built for musl: it cannot be watched", program.path); break;
-  case PROGRAM_FOREIGN: snprintf(text, sizeof text, "%.160s is built for another kind of processor", program.path); break;
+  case PROGRAM_FOREIGN:
+    snprintf(text, sizeof text, "%.160s is built for another kind of processor", program.path);
+    break;
   case PROGRAM_SECURE:
     snprintf(text, sizeof text, "%.160s is set-user-id or has capabilities: it takes no preload", program.path);
     break;
@@ -167,7 +172,8 @@ static bool log_tells(const char *path) {
   while (file && !told && fgets(text, sizeof text - 1, file)) {
     record_read(text, strcspn(text, "\n"), &record);
     const char *name = record.kind == RECORD_FACT && record.fact.kind == FACT_KIND_load_failed
-                           ? record.fact.u.load_failed.error ? record.fact.u.load_failed.error : record.fact.u.load_failed.name
+                           ? record.fact.u.load_failed.error ? record.fact.u.load_failed.error
+                                                             : record.fact.u.load_failed.name
                            : NULL;
     told = name && strstr(name, "sparkshim-doctor/libcudart.so.13");
   }
@@ -262,7 +268,8 @@ int verb_doctor(int argc, char **argv) {
   if (command < argc) check_command(argv[command]);
   if (!check_library()) return STATUS_BLOCKED;
   if (!find_probe(probe)) {
-    line(VERDICT_SKIP, "sparkshim-probe is not installed beside this program: nothing was tried", "install sparkshim again");
+    line(VERDICT_SKIP, "sparkshim-probe is not installed beside this program: nothing was tried",
+         "install sparkshim again");
     return STATUS_BLIND;
   }
   snprintf(id, sizeof id, "doctor-%d", (int)getpid());

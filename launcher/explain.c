@@ -65,8 +65,10 @@ static void print_causes_of(unsigned g) {
 static void print_topic(const struct topic *t) {
   const struct cause *cause = find_cause(t->name);
   unsigned g = 0;
-  if (cause) printf("%s (G%u): %s\n", t->name, cause->g, cause->title);
-  else puts(t->name);
+  if (cause)
+    printf("%s (G%u): %s\n", t->name, cause->g, cause->title);
+  else
+    puts(t->name);
   print_wrapped("What it is", t->what);
   print_wrapped("How it is told from its look-alikes", t->told);
   print_wrapped("What to do", t->cure);

@@ -153,8 +153,8 @@ static void stop_too(const struct job *job, int signal) {
 
 /* Sends on what was sent to our process id. */
 static void pass_on(const struct job *job, siginfo_t *info) {
-  if (info->si_code > 0) return;             /* the kernel's: a terminal's, which the job gets itself */
-  if (info->si_pid == job->pid) return;      /* from the job to its parent */
+  if (info->si_code > 0) return;        /* the kernel's: a terminal's, which the job gets itself */
+  if (info->si_pid == job->pid) return; /* from the job to its parent */
   if (job->witness && witness_saw(job->witness, info->si_signo, info->si_pid)) return;
   if (info->si_code == SI_QUEUE) {
     sigqueue(job->pid, info->si_signo, info->si_value);

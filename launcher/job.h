@@ -15,9 +15,9 @@
 
 struct job {
   pid_t pid;
-  sigset_t mask;              /* the signal mask we were started with: the job's */
-  struct sigaction sigchld;   /* the SIGCHLD action we were started with: the job's */
-  struct witness *witness;    /* NULL when there is none: then every signal is passed on */
+  sigset_t mask;            /* the signal mask we were started with: the job's */
+  struct sigaction sigchld; /* the SIGCHLD action we were started with: the job's */
+  struct witness *witness;  /* NULL when there is none: then every signal is passed on */
 };
 
 /* Starts argv by execvp(3) and returns once it runs. 0, or negative errno: of execvp, with `ret_phase` "exec",

@@ -47,7 +47,8 @@ static void look_at_memory(struct preflight *p) {
   char text[FINDING_TEXT];
   int error = meminfo_read(getenv("SPARKSHIM_ROOT"), &q->mem);
   if (error || q->mem.total == FACT_NO_U64 || q->mem.free == FACT_NO_U64 || q->mem.available == FACT_NO_U64) {
-    snprintf(text, sizeof text, "/proc/meminfo could not be read%s%s", error ? ": " : "", error ? strerror(-error) : "");
+    snprintf(text, sizeof text, "/proc/meminfo could not be read%s%s", error ? ": " : "",
+             error ? strerror(-error) : "");
     set(p, 3, VERDICT_SKIP, text);
     return;
   }
@@ -103,8 +104,9 @@ static int print_json(const struct preflight *p) {
     const struct finding *f = &p->finding[i];
     json_t *fixes = json_array();
     for (unsigned k = 0; k < f->fixes.n; k++) json_array_append_new(fixes, json_string(f->fixes.item[k]));
-    json_array_append_new(lines, json_pack("{s:i, s:s, s:s*, s:s, s:o}", "g", (int)f->g, "verdict",
-                                           verdict_word(f->verdict), "cause", f->cause, "text", f->text, "fixes", fixes));
+    json_array_append_new(lines,
+                          json_pack("{s:i, s:s, s:s*, s:s, s:o}", "g", (int)f->g, "verdict", verdict_word(f->verdict),
+                                    "cause", f->cause, "text", f->text, "fixes", fixes));
   }
   json_object_set_new(o, "v", json_integer(1));
   json_object_set_new(o, "verdict", json_string(status_word(status_of(p))));
@@ -166,8 +168,10 @@ int verb_preflight(int argc, char **argv) {
   int option;
   optind = 1;
   while ((option = getopt_long(argc, argv, "je:h", options, NULL)) != -1) {
-    if (option == 'j') json = true;
-    else if (option == 'e') env_report = optarg;
+    if (option == 'j')
+      json = true;
+    else if (option == 'e')
+      env_report = optarg;
     else {
       usage(option == 'h' ? stdout : stderr);
       return option == 'h' ? 0 : STATUS_LAUNCHER_FAILED;

@@ -68,7 +68,8 @@ int preload_find(char ret_path[PATH_MAX]) {
 }
 
 static bool is_sanitizer(const char *entry) {
-  static const char *const names[] = {"libasan.so", "libtsan.so", "liblsan.so", "libubsan.so", "libhwasan.so", "libclang_rt."};
+  static const char *const names[] = {"libasan.so",  "libtsan.so",   "liblsan.so",
+                                      "libubsan.so", "libhwasan.so", "libclang_rt."};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (!strncmp(base_name(entry), names[i], strlen(names[i]))) return true;
   return false;

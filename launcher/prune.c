@@ -49,8 +49,7 @@ static bool may_be_alive(const char *name, time_t changed) {
   rundir_host(host);
   size_t length = strlen(host);
   if (!strncmp(name, "launcher-", 9)) name += 9;
-  if (strncmp(name, host, length) || name[length] != '-')
-    return time(NULL) - changed < (time_t)OTHER_HOST_DAYS * DAY_S;
+  if (strncmp(name, host, length) || name[length] != '-') return time(NULL) - changed < (time_t)OTHER_HOST_DAYS * DAY_S;
   long pid = strtol(name + length + 1, NULL, 10);
   return pid > 0 && (!kill((pid_t)pid, 0) || errno == EPERM);
 }

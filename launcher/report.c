@@ -78,9 +78,12 @@ static bool find_run(const char *name, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s", m.path);
     return true;
   }
-  if (m.count) say("%u runs begin with '%s'", m.count, name);
-  else if (name) say("there is no run '%s'", name);
-  else say("there is no run yet; `sparkrun CMD` makes one");
+  if (m.count)
+    say("%u runs begin with '%s'", m.count, name);
+  else if (name)
+    say("there is no run '%s'", name);
+  else
+    say("there is no run yet; `sparkrun CMD` makes one");
   return false;
 }
 

@@ -39,12 +39,15 @@ static void print_jobs(FILE *to, const struct runlog *run) {
     report_time(job->start, from, sizeof from);
     report_time(job->end, until, sizeof until);
     fprintf(to, "Job: %s\n", job->argv ? job->argv : "(command not recorded)");
-    if (job->started) fprintf(to, "  started %s on %s, pid %llu\n", from, job->host ? job->host : "?", (unsigned long long)job->pid);
-    if (!job->ended) fputs("  no record of its end: it is running, or the machine or the launcher went down\n", to);
+    if (job->started)
+      fprintf(to, "  started %s on %s, pid %llu\n", from, job->host ? job->host : "?", (unsigned long long)job->pid);
+    if (!job->ended)
+      fputs("  no record of its end: it is running, or the machine or the launcher went down\n", to);
     else if (job->signal != FACT_NO_I64)
       fprintf(to, "  ended %s, killed by signal %lld (%s)%s\n", until, (long long)job->signal,
               strsignal((int)job->signal), job->core ? ", core written" : "");
-    else fprintf(to, "  ended %s, status %lld\n", until, (long long)job->exit);
+    else
+      fprintf(to, "  ended %s, status %lld\n", until, (long long)job->exit);
   }
 }
 
@@ -57,8 +60,8 @@ static void print_process(FILE *to, const struct process *p) {
   if (p->bad) fprintf(to, "      %lu unreadable lines in its log\n", p->bad);
   for (size_t i = 0; i < p->differences; i++) {
     const struct difference *d = &p->difference[i];
-    fprintf(to, "      differs: G%u %s (%s) was %s live, and is %s by the facts in the log\n", d->g, d->cause, d->object,
-            d->logged < 0 ? "not said" : verdict_word((enum verdict)d->logged),
+    fprintf(to, "      differs: G%u %s (%s) was %s live, and is %s by the facts in the log\n", d->g, d->cause,
+            d->object, d->logged < 0 ? "not said" : verdict_word((enum verdict)d->logged),
             d->derived < 0 ? "not found" : verdict_word((enum verdict)d->derived));
   }
 }
@@ -69,8 +72,10 @@ static void print_processes(FILE *to, const struct runlog *run) {
     const struct process *p = &run->process[i];
     if (p->launcher || !(p->records + p->bad + p->foreign)) continue;
     if (shown == 0) fputs("Processes watched:\n", to);
-    if (shown++ < PROCESSES_SHOWN || p->findings || p->differences) print_process(to, p);
-    else more++;
+    if (shown++ < PROCESSES_SHOWN || p->findings || p->differences)
+      print_process(to, p);
+    else
+      more++;
   }
   if (more) fprintf(to, "  and %zu more without a finding\n", more);
   if (!shown) fputs("No process of this run touched CUDA, so none was watched.\n", to);
@@ -88,7 +93,9 @@ static void print_finding(FILE *to, const struct finding_ref *ref) {
   report_who(ref->process, who, sizeof who);
   report_time(f->t, at, sizeof at);
   fprintf(to, "\n%s\n    %s; %s, %s; confidence %s%s\n", line, f->cause, who, at, confidence_word(f->confidence),
-          f->retry == RETRY_USELESS ? "; trying again is useless" : f->retry == RETRY_MAY_HELP ? "; trying again may help" : "");
+          f->retry == RETRY_USELESS    ? "; trying again is useless"
+          : f->retry == RETRY_MAY_HELP ? "; trying again may help"
+                                       : "");
   print_list(to, "seen:", &f->evidence);
   print_list(to, "not:", &f->ruled_out);
   print_list(to, "do:", &f->fixes);

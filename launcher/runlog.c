@@ -149,7 +149,8 @@ static void on_exit_record(struct process *p, const struct fact *fact) {
 
 static struct job_record *job_of(struct runlog *run, const struct process *p, uint64_t pid) {
   for (size_t i = run->jobs; i-- > 0;)
-    if (run->job[i].pid == pid && run->job[i].host && p->host && !strcmp(run->job[i].host, p->host)) return &run->job[i];
+    if (run->job[i].pid == pid && run->job[i].host && p->host && !strcmp(run->job[i].host, p->host))
+      return &run->job[i];
   run->job = grow(run->job, run->jobs, sizeof *run->job);
   struct job_record *job = &run->job[run->jobs++];
   job->host = copy(p->host);
@@ -362,8 +363,13 @@ static void read_ring(struct process *p) {
     ring_route_counters(&ring, route, &c);
     if (!c.count && !c.failed) continue;
     struct allocation_row *row = &p->allocation[p->allocations++];
-    *row = (struct allocation_row){.count = c.count, .frees = c.frees, .failed = c.failed, .bytes = c.bytes,
-                                   .live = c.live, .peak = c.peak, .untracked = c.untracked};
+    *row = (struct allocation_row){.count = c.count,
+                                   .frees = c.frees,
+                                   .failed = c.failed,
+                                   .bytes = c.bytes,
+                                   .live = c.live,
+                                   .peak = c.peak,
+                                   .untracked = c.untracked};
     keep_word(row->route, sizeof row->route, routes[route]);
   }
   ring_close(&ring);
@@ -401,7 +407,8 @@ static bool is_running(const struct process *p) {
   return open_log;
 }
 
-static void add_difference(struct process *p, unsigned g, const char *cause, const char *object, int logged, int derived) {
+static void add_difference(struct process *p, unsigned g, const char *cause, const char *object, int logged,
+                           int derived) {
   p->difference = grow(p->difference, p->differences, sizeof *p->difference);
   struct difference *d = &p->difference[p->differences++];
   d->g = g;
@@ -479,7 +486,8 @@ enum verdict runlog_verdict(const struct runlog *run) {
 }
 
 static int lighter_then_later(const void *a, const void *b) {
-  const struct finding *x = &((const struct finding_ref *)a)->finding->f, *y = &((const struct finding_ref *)b)->finding->f;
+  const struct finding *x = &((const struct finding_ref *)a)->finding->f,
+                       *y = &((const struct finding_ref *)b)->finding->f;
   if (x->verdict != y->verdict) return x->verdict < y->verdict ? -1 : 1;
   return x->t > y->t ? -1 : x->t < y->t;
 }

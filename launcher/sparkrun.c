@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 static const char *const public_verbs[] = {
-    "adv",   "agent",       "arena", "benchmark", "build",  "cluster", "export", "list", "logs", "model-cache",
-    "proxy", "recipe", "registry", "run",  "search",    "setup", "show",   "status", "stop",    "tune",   "update",
+    "adv",    "agent",    "arena", "benchmark", "build", "cluster", "export", "list", "logs", "model-cache", "proxy",
+    "recipe", "registry", "run",   "search",    "setup", "show",    "status", "stop", "tune", "update",
 };
 
 /* Identities of the copies of ours that have already handed this call on, "<dev:ino>" each. A wrapper that

@@ -16,7 +16,10 @@ struct witness {
   pid_t pid;
   int seen;    /* pipe: what it saw, from it */
   int control; /* pipe: the job's process id, to it */
-  struct witness_sight { pid_t sender; long long at_ms; } last[65];
+  struct witness_sight {
+    pid_t sender;
+    long long at_ms;
+  } last[65];
 };
 
 /* Call with all signals blocked. 0 or negative errno. */

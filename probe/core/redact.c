@@ -55,8 +55,8 @@ static size_t token_run(const char *text, size_t n) {
 
 /* Length of the token of a known service that begins at text, or 0. */
 static size_t known_token(const char *text, size_t n) {
-  static const char *const prefixes[] = {"hf_",  "ghp_", "gho_",   "ghs_", "github_pat_", "glpat-", "sk-",
-                                         "xoxb-", "xoxp-", "AKIA", "nvapi-", "eyJ"};
+  static const char *const prefixes[] = {"hf_", "ghp_",  "gho_",  "ghs_", "github_pat_", "glpat-",
+                                         "sk-", "xoxb-", "xoxp-", "AKIA", "nvapi-",      "eyJ"};
   for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
     size_t length = str_length(prefixes[i]);
     if (n < length) continue;

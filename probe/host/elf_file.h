@@ -11,14 +11,14 @@
 struct elf_file {
   const unsigned char *data; /* the mapped file, until elf_close() */
   size_t size;
-  bool native;      /* of this machine, class and byte order: what stands below is filled only then */
-  unsigned machine; /* e_machine */
-  unsigned bits;    /* 32 or 64 */
-  unsigned type;    /* e_type: ET_EXEC, ET_DYN, ... */
-  const char *interp;  /* PT_INTERP or NULL */
-  const char *soname;  /* DT_SONAME or NULL */
-  bool dynamic;     /* has a PT_DYNAMIC with a string table */
-  const void *dyn;  /* its entries */
+  bool native;        /* of this machine, class and byte order: what stands below is filled only then */
+  unsigned machine;   /* e_machine */
+  unsigned bits;      /* 32 or 64 */
+  unsigned type;      /* e_type: ET_EXEC, ET_DYN, ... */
+  const char *interp; /* PT_INTERP or NULL */
+  const char *soname; /* DT_SONAME or NULL */
+  bool dynamic;       /* has a PT_DYNAMIC with a string table */
+  const void *dyn;    /* its entries */
   size_t dyns;
   const char *strings;
   size_t strings_size;

@@ -245,9 +245,9 @@ static void take_memory(struct pairs *pairs, struct fact_memory *m) {
 
 static void take_fields(struct pairs *pairs, struct fact *f) {
   switch (f->kind) {
-#define FACT(name, doc)                  \
-  case FACT_KIND_##name:                 \
-    take_##name(pairs, &f->u.name);      \
+#define FACT(name, doc)             \
+  case FACT_KIND_##name:            \
+    take_##name(pairs, &f->u.name); \
     break;
 #include "facts.def"
   case FACT_NONE:

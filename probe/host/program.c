@@ -43,8 +43,8 @@ static bool script_command(const char *path, char *out, size_t size) {
   char *word = strtok_r(line + 2, " \t", &save);
   if (!word) return false;
   const char *base = strrchr(word, '/') ? strrchr(word, '/') + 1 : word;
-  if (!strcmp(base, "env"))
-    do word = strtok_r(NULL, " \t", &save);
+  if (!strcmp(base, "env")) do
+      word = strtok_r(NULL, " \t", &save);
     while (word && (word[0] == '-' || strchr(word, '=')));
   return word && snprintf(out, size, "%s", word) < (int)size;
 }
