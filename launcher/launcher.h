@@ -24,6 +24,8 @@ int sparkrun_main(int argc, char **argv);
 /* One line "sparkshim: ..." on stderr by one write(2), at most 1024 bytes; nothing after say_nothing(). */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_nothing(void);
+/* The same, also after say_nothing(): why there is no job at all. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool is_silent(void);
 
 #endif

@@ -61,14 +61,12 @@ static int read_options(int argc, char **argv, struct run *run) {
   while ((option = getopt_long(argc, argv, "+d:i:qh", options, NULL)) != -1) {
     switch (option) {
     case 'd': setenv("SPARKSHIM_DIR", optarg, 1); break;
-    case 'q':
-      setenv("SPARKSHIM_STDERR", "0", 1);
-      say_nothing();
-      break;
+    case 'q': setenv("SPARKSHIM_STDERR", "0", 1); break;
     case 'i':
       rundir_sanitise(optarg, run->id, sizeof run->id);
       if (!*optarg || strcmp(optarg, run->id)) {
-        say("a run id has letters, digits, '.', '_' and '-' only, no leading '.', and at most %d of them", RUN_ID - 10);
+        complain("a run id has letters, digits, '.', '_' and '-' only, no leading '.', and at most %d of them",
+                 RUN_ID - 10);
         return 1 + STATUS_LAUNCHER_FAILED;
       }
       setenv("SPARKSHIM_RUN", optarg, 1);
@@ -149,7 +147,7 @@ static void open_log(struct run *run) {
 }
 
 static int cannot_run(const char *command, int error) {
-  say("cannot run '%s': %s", command, strerror(error));
+  complain("cannot run '%s': %s", command, strerror(error));
   return error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 }
 
@@ -181,6 +179,15 @@ static void say_what_was_found(const struct run *run) {
   runlog_free(&log);
 }
 
+/* A run that never was should not stand as the newest. */
+static void forget(const struct run *run) {
+  char runs[RUN_PATH];
+  if (!run->own_id || !run->dir[0]) return;
+  snprintf(runs, sizeof runs, "%s", run->dir);
+  *strrchr(runs, '/') = '\0';
+  prune_remove(runs, run->id);
+}
+
 static int watch(struct run *run) {
   struct job job;
   const char *phase;
@@ -194,7 +201,10 @@ static int watch(struct run *run) {
     job_undo(&job);
     return exec_unwatched(run->argv);
   }
-  if (error) return cannot_run(run->argv[0], -error);
+  if (error) {
+    forget(run);
+    return cannot_run(run->argv[0], -error);
+  }
   joblog_start(run->log, job.pid, run->argv);
   int status = job_wait(&job);
   joblog_end(run->log, job.pid, status);
@@ -208,6 +218,8 @@ int verb_run(int argc, char **argv) {
   if (stop) return stop - 1;
   const char *off = getenv("SPARKSHIM");
   if (off && !strcmp(off, "0")) return exec_unwatched(run.argv);
+  const char *line = getenv("SPARKSHIM_STDERR");
+  if (line && !strcmp(line, "0")) say_nothing();
   reserve_standard_files();
   clock_init(getenv("SPARKSHIM_ROOT"));
   return watch(&run);

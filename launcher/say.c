@@ -13,17 +13,28 @@ static bool silent;
 void say_nothing(void) { silent = true; }
 bool is_silent(void) { return silent; }
 
-void say(const char *format, ...) {
+static void write_line(const char *format, va_list args) {
   char line[1024] = "sparkshim: ";
   size_t at = strlen(line);
-  if (silent) return;
-  va_list args;
-  va_start(args, format);
   int n = vsnprintf(line + at, sizeof line - at - 1, format, args);
-  va_end(args);
   if (n < 0) return;
   at = strlen(line);
   line[at++] = '\n';
   ssize_t written = write(STDERR_FILENO, line, at);
   (void)written; /* a closed or full stderr has nobody to tell */
+}
+
+void say(const char *format, ...) {
+  va_list args;
+  if (silent) return;
+  va_start(args, format);
+  write_line(format, args);
+  va_end(args);
+}
+
+void complain(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  write_line(format, args);
+  va_end(args);
 }

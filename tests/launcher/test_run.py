@@ -34,6 +34,7 @@ class Status(Case):
         self.assertEqual(self.call(SPARKRUN, "no-such-program-here").returncode, 127)
         self.assertEqual(self.call(SPARKRUN, "/etc/passwd").returncode, 126)
         self.assertEqual(self.call(SPARKRUN, "/").returncode, 126)
+        self.assertEqual(self.runs(), [])
         self.assertEqual(self.call(SPARKSHIM, "run", "--no-such-option", "--", "true").returncode, 125)
         self.assertEqual(self.call(SPARKSHIM, "run").returncode, 125)
         self.assertEqual(self.call(SPARKSHIM, "run", "--run-id", "a/b", "--", "true").returncode, 125)
@@ -111,6 +112,9 @@ class Return(Case):
     def test_quiet(self):
         result = self.call(SPARKSHIM, "run", "--quiet", "--", "sh", "-c", "sleep 5 >/dev/null 2>&1 & exit 0")
         self.assertEqual(result.stderr, b"")
+        result = self.call(SPARKRUN, "sh", "-c", "sleep 5 >/dev/null 2>&1 & exit 0", env={"SPARKSHIM_STDERR": "0"})
+        self.assertEqual(result.stderr, b"")
+        self.assertIn(b"cannot run", self.call(SPARKSHIM, "run", "--quiet", "--", "no-such-program-here").stderr)
 
 
 class Preload(Case):
