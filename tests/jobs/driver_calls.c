@@ -13,15 +13,14 @@
 
 #include "job.h"
 
-#define ENTRIES(X)                                                                                                   \
-  X(cuInit)                                                                                                          \
-  X(cuDeviceGet)                                                                                                     \
-  X(cuDevicePrimaryCtxRetain)                                                                                        \
-  X(cuCtxSetCurrent)                                                                                                 \
-  X(cuDeviceGetDefaultMemPool) X(cuMemAlloc) X(cuMemAllocPitch) X(cuMemAllocManaged) X(cuMemFree) X(cuMemAllocAsync) \
-      X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) X(cuMemAllocHost) X(cuMemHostAlloc) X(cuMemFreeHost)              \
-          X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemCreate) X(cuMemRelease) X(cuArrayCreate)                \
-              X(cuArrayDestroy) X(cuMemGetInfo) X(cuMemsetD8)
+/* clang-format off */
+#define ENTRIES(X) \
+  X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuDeviceGetDefaultMemPool) \
+  X(cuMemAlloc) X(cuMemAllocPitch) X(cuMemAllocManaged) X(cuMemFree) X(cuMemAllocAsync) X(cuMemFreeAsync) \
+  X(cuMemAllocFromPoolAsync) X(cuMemAllocHost) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) \
+  X(cuMemHostUnregister) X(cuMemCreate) X(cuMemRelease) X(cuArrayCreate) X(cuArrayDestroy) X(cuMemGetInfo) \
+  X(cuMemsetD8)
+/* clang-format on */
 
 /* cuda.h's macros turn the names into those with a version; the text stays the name that a look-up takes. */
 static struct {
