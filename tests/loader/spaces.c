@@ -1,5 +1,5 @@
-/* dlmopen and RTLD_DEEPBIND: the namespace of the caller decides, and so does whose word a library sees. Arguments:
- * a subject, another one in a folder that only the first one's RUNPATH names. */
+/* dlmopen and RTLD_DEEPBIND: the namespace of the caller decides, and so does whose word a library sees. Argument: a
+ * subject, whose RUNPATH has another one; the program's own has a third. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   bound(argv[1], 0);
   bound(argv[1], RTLD_DEEPBIND);
+  say_subject("found by the caller's path", dlmopen(LM_ID_BASE, "libsubject.so", RTLD_NOW));
   in_new_space(argv[1]);
   dlmopen(LM_ID_NEWLM, "libnowhere.so", RTLD_NOW);
   say_error("new space, missing");
