@@ -270,7 +270,7 @@ void g03_say_answer(struct finding *f, const struct g03_answer *a, enum verdict 
   add_size(&t, " says ", a->free, " free");
   add_size(&t, " although ", r.available, " can be had: ");
   add_size(&t, "it counts ", g03_gap(&r), " of page cache as used");
-  if (end) text_add(&t, "; the process gave up right after it");
+  if (end) text_add(&t, "; the process ended unsuccessfully right after it");
   evidence_memory(&f->evidence, &a->mem);
   add_item(&f->evidence, "no request was refused");
   if (end) add_item(&f->evidence, "not excluded: the process failed for a reason that has nothing to do with memory");
