@@ -24,6 +24,12 @@ static void add_size(struct text *t, const char *before, uint64_t bytes, const c
   text_add(t, after);
 }
 
+/* Page cache that could go: what MemAvailable promises beyond MemFree, as far as there is cache. */
+static uint64_t droppable(const struct g03_reading *r) {
+  uint64_t gap = g03_gap(r);
+  return r->cache < gap ? r->cache : gap;
+}
+
 static void add_item(struct finding_list *list, const char *s) {
   struct text t = text_item(list);
   text_add(&t, s);
@@ -53,11 +59,12 @@ static void say_sentence(struct text *t, const struct g03_record *rec, const str
   switch (rec->judged.cause) {
   case G03_RECLAIMABLE:
     add_size(t, " although ", r->available, " can be had: ");
-    add_size(t, "only ", r->free, " is free, the rest is page cache that the kernel could have given up");
+    add_size(t, "only ", r->free, " is free, ");
+    add_size(t, "", droppable(r), " is page cache that the kernel could have given up");
     break;
   case G03_EXHAUSTED:
     add_size(t, ": memory is used up, ", r->obtainable, " can be had");
-    if (!r->huge) add_size(t, ", of which page cache ", g03_gap(r), "");
+    if (!r->huge) add_size(t, ", of which page cache ", droppable(r), "");
     break;
   default:
     if (r->known)
@@ -269,7 +276,7 @@ void g03_say_answer(struct finding *f, const struct g03_answer *a, enum verdict 
   text_add(&t, a->call);
   add_size(&t, " says ", a->free, " free");
   add_size(&t, " although ", r.available, " can be had: ");
-  add_size(&t, "it counts ", g03_gap(&r), " of page cache as used");
+  add_size(&t, "it counts ", droppable(&r), " of page cache as used");
   if (end) text_add(&t, "; the process ended unsuccessfully right after it");
   evidence_memory(&f->evidence, &a->mem);
   add_item(&f->evidence, "no request was refused");
