@@ -92,7 +92,8 @@ class Runner:
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("SPARKSHIM", "GB10SIM", "PYTORCH", "CUDA", "LD_", "NCCL", "TRITON"))}
         self.env.update(case.env, HOME=str(folder), SPARKSHIM_DIR=str(folder / "state"), PYTHONUNBUFFERED="1",
-                        TRITON_CACHE_DIR=str(folder / "triton"), NCCL_SOCKET_IFNAME="lo")
+                        TRITON_CACHE_DIR=str(folder / "triton"), TRITON_LIBCUDA_PATH=str(build / "lib/gb10sim"),
+                        TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING="0", NCCL_SOCKET_IFNAME="lo")
 
     def run(self, name, prefix):
         """The job's own stderr goes to a file: on that of `sparkshim run` stands what it says at the end."""
@@ -127,6 +128,7 @@ class Runner:
 def normal(text):
     text = re.sub(r"0x[0-9a-f]{6,}", "ADDRESS", text)
     text = re.sub(r"\b([Pp]rocess|pid:?) \d+\b", r"\1 PID", text)
+    text = re.sub(r"\[([IWE])\d{4} \d\d:\d\d:\d\d\.\d+ ", r"[\1 TIME ", text)
     return [line for line in text.splitlines() if not LINE.match(line)]
 
 
