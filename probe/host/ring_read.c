@@ -35,7 +35,8 @@ static bool lies_within(const struct ring_file *ring, uint32_t at, uint64_t coun
 
 static bool is_sound(const struct ring_file *ring) {
   const struct ring_header *h = ring->header;
-  if (memcmp(h->magic, RING_MAGIC, sizeof h->magic) || h->version != RING_VERSION || h->size != sizeof *h) return false;
+  if (!h || memcmp(h->magic, RING_MAGIC, sizeof h->magic) || h->version != RING_VERSION || h->size != sizeof *h)
+    return false;
   if (!h->allocs || h->allocs > RING_ALLOCS_MAX || h->allocs & (h->allocs - 1)) return false;
   return lies_within(ring, h->slot_at, h->slots, sizeof(struct ring_slot)) &&
          lies_within(ring, h->alloc_at, h->allocs, sizeof(struct ring_alloc)) &&
