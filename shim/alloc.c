@@ -184,8 +184,8 @@ static void enter_live(enum hook_id id, uint64_t key, uint64_t value, struct liv
 
 void alloc_granted(const struct call *c, enum alloc_route route, enum live_space space, uint64_t value, uint64_t size) {
   if (likely(value)) {
-    ring_alloc_note(c->id, route, value, size, 0, c->ticks);
     enter_live(c->id, live_key(space, value), value, (struct live_entry){size, (unsigned)route}, c->ticks);
+    ring_alloc_note(c->id, route, value, size, 0, c->ticks);
   }
   call_worked(c, c->ticks);
   if (unlikely(size >= LOAD(pending[route].least))) alloc_recovered(c->id, route, size);

@@ -5,8 +5,8 @@
  * went further: while it is 0, a key that is not in the line is nowhere. So nothing is left behind by a removal
  * (there are no tombstones), and the table stays as fast as it was on the first day.
  *
- * An entry's key goes 0 -> BUSY -> key on the way in and key -> BUSY -> 0 on the way out, by compare and exchange;
- * its value is touched only in between by the thread that made it BUSY. `away` is raised before the key can be seen.
+ * An entry's key goes 0 -> BUSY by compare and exchange, then to the key; on the way out it becomes 0 by a plain store.
+ * The value is written by the thread that made the entry BUSY. `away` is raised before the key can be seen.
  */
 #include "live.h"
 
@@ -19,11 +19,12 @@
 
 enum { FREE = 0, BUSY = 1, ROUTE_SHIFT = 56 };
 
+struct live_slot {
+  uint64_t key;
+  uint64_t value; /* size | route << ROUTE_SHIFT */
+};
 struct live_line {
-  struct {
-    uint64_t key;
-    uint64_t value; /* size | route << ROUTE_SHIFT */
-  } entry[LIVE_LINE_ENTRIES];
+  struct live_slot entry[LIVE_LINE_ENTRIES];
   uint64_t away;
   uint64_t unused;
 };
@@ -71,36 +72,45 @@ static struct live_line *far_table_make(void) {
   if (table) return far_table();
   table = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (sys_is_error(table)) table = FAR_REFUSED;
+  /* Every look-up goes somewhere else: with small pages each would miss the TLB too, four times the cost. */
+  else
+    sys_call6(SYS_madvise, (long)table, (long)size, MADV_HUGEPAGE, 0, 0, 0);
   if (!__atomic_compare_exchange_n(&far_lines, &none, table, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
       table != FAR_REFUSED)
     sys_munmap(table, size);
   return far_table();
 }
 
-static bool line_put(struct live_line *line, uint64_t key, uint64_t value) {
-  for (unsigned i = 0; i < LIVE_LINE_ENTRIES; i++) {
-    uint64_t found = __atomic_load_n(&line->entry[i].key, __ATOMIC_RELAXED);
-    if (found != FREE) continue;
-    if (!__atomic_compare_exchange_n(&line->entry[i].key, &found, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-      continue;
-    __atomic_store_n(&line->entry[i].value, value, __ATOMIC_RELAXED);
-    __atomic_store_n(&line->entry[i].key, key, __ATOMIC_RELEASE);
+/* Which entries hold `key`, as bits. Without a branch: which one it is cannot be predicted. */
+static inline unsigned line_match(const struct live_line *line, uint64_t key) {
+  unsigned first = __atomic_load_n(&line->entry[0].key, __ATOMIC_RELAXED) == key;
+  unsigned second = __atomic_load_n(&line->entry[1].key, __ATOMIC_RELAXED) == key;
+  unsigned third = __atomic_load_n(&line->entry[2].key, __ATOMIC_RELAXED) == key;
+  return first | second << 1 | third << 2;
+}
+_Static_assert(LIVE_LINE_ENTRIES == 3, "line_match() reads three");
+
+static inline bool line_put(struct live_line *line, uint64_t key, uint64_t value) {
+  unsigned mask;
+  while ((mask = line_match(line, FREE)) != 0) {
+    struct live_slot *entry = &line->entry[__builtin_ctz(mask)];
+    uint64_t found = FREE;
+    if (!__atomic_compare_exchange_n(&entry->key, &found, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) continue;
+    __atomic_store_n(&entry->value, value, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->key, key, __ATOMIC_RELEASE);
     return true;
   }
   return false;
 }
 
-static bool line_take(struct live_line *line, uint64_t key, uint64_t *ret_value) {
-  for (unsigned i = 0; i < LIVE_LINE_ENTRIES; i++) {
-    uint64_t found = __atomic_load_n(&line->entry[i].key, __ATOMIC_RELAXED);
-    if (found != key) continue;
-    if (!__atomic_compare_exchange_n(&line->entry[i].key, &found, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-      continue;
-    *ret_value = __atomic_load_n(&line->entry[i].value, __ATOMIC_RELAXED);
-    __atomic_store_n(&line->entry[i].key, FREE, __ATOMIC_RELEASE);
-    return true;
-  }
-  return false;
+/* Plain stores: nobody else may take or enter this key now, and an entry that holds it is nobody else's. */
+static inline bool line_take(struct live_line *line, uint64_t key, uint64_t *ret_value) {
+  unsigned mask = line_match(line, key);
+  if (!mask) return false;
+  struct live_slot *entry = &line->entry[__builtin_ctz(mask)];
+  *ret_value = __atomic_load_n(&entry->value, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->key, FREE, __ATOMIC_RELEASE);
+  return true;
 }
 
 static bool line_empty_behind(const struct live_line *line) { return !__atomic_load_n(&line->away, __ATOMIC_ACQUIRE); }

@@ -13,8 +13,8 @@
 enum live_space { LIVE_ADDRESS, LIVE_HANDLE, LIVE_ARRAY, LIVE_REGISTERED };
 
 enum {
-  LIVE_NEAR_LINES = 1 << 10, /* 64 KiB, in the library's own memory: all that most jobs ever touch */
-  LIVE_FAR_LINES = 1 << 19,  /* 32 MiB of address space, touched as it fills */
+  LIVE_NEAR_LINES = 1 << 11, /* 128 KiB, in the library's own memory: all that most jobs ever touch */
+  LIVE_FAR_LINES = 1 << 19,  /* 32 MiB, reserved when the first few thousand entries are in use */
   LIVE_LINE_ENTRIES = 3,
   LIVE_CAPACITY = (LIVE_NEAR_LINES + LIVE_FAR_LINES) * LIVE_LINE_ENTRIES,
 };

@@ -32,7 +32,8 @@ static const struct variant {
 #define VARIANT_DRIVER(name, nodes, kind, ret, params, args, base, since, stream) \
   {#base, since, HOOK_ID_##name, IS_##stream},
 #define IS_LEGACY false
-#define IS_THREAD true
+#define IS_PTDS true
+#define IS_PTSZ true
 #include "hooks.def"
 #undef HOOK
 };

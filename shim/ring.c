@@ -253,6 +253,7 @@ static inline void append(enum hook_id call, const struct ring_slot *slot, uint6
                           uint64_t ticks) {
   uint64_t number = __atomic_fetch_add(&ring.header->alloc_next, 1, __ATOMIC_RELAXED);
   struct ring_alloc *entry = &ring.allocs[number & ring.mask];
+  __builtin_prefetch(&ring.allocs[(number + 2) & ring.mask], 1);
   entry->ticks = ticks;
   entry->ptr = ptr;
   entry->size = size;
@@ -279,15 +280,16 @@ void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, ui
   if (unlikely(slot == &spare_slot)) return;
   struct ring_tally_route *t = tally_of(slot, route);
   const bool shared = !slot->tally;
-  append(call, slot, ptr, size, result, ticks);
   if (unlikely(result)) {
+    append(call, slot, ptr, size, result, ticks);
     bump(&t->failed, 1, shared);
     return;
   }
+  raise_peak(&ring.routes[route], __atomic_add_fetch(&ring.routes[route].live, (int64_t)size, __ATOMIC_RELAXED));
+  append(call, slot, ptr, size, result, ticks);
   bump(&t->count, 1, shared);
   bump(&t->bytes, size, shared);
   bump(&t->by_class[size_class(size)], 1, shared);
-  raise_peak(&ring.routes[route], __atomic_add_fetch(&ring.routes[route].live, (int64_t)size, __ATOMIC_RELAXED));
 }
 
 void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint64_t ticks) {
@@ -295,10 +297,10 @@ void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uin
   if (unlikely(slot == &spare_slot)) return;
   struct ring_tally_route *t = tally_of(slot, route);
   const bool shared = !slot->tally;
+  __atomic_fetch_sub(&ring.routes[route].live, (int64_t)size, __ATOMIC_RELAXED);
   append(call, slot, ptr, size, 0, ticks);
   bump(&t->frees, 1, shared);
   bump(&t->freed, size, shared);
-  __atomic_fetch_sub(&ring.routes[route].live, (int64_t)size, __ATOMIC_RELAXED);
 }
 
 void ring_untracked_note(enum alloc_route route) {

@@ -1,0 +1,255 @@
+/* calls.c - what hooked calls write down: allocations, refusals, large requests, memory queries, look-ups. The
+ * library's wrappers and slow paths are linked into this program; ring, log and link map are stand-ins kept here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "alloc.h"
+#include "calls.h"
+
+/* ---- stand-ins for the rest of the library ------------------------------------------------------------------------- */
+__thread struct shim_thread shim_thread;
+uint32_t shim_life = SHIM_AWAKE, shim_objects;
+struct shim_settings shim_settings;
+static struct ring_slot slot;
+static struct fact facts[4096];
+static unsigned made;
+static int64_t live[ROUTE_COUNT];
+static int calls_real;
+
+bool shim_wake(void) { return shim_life == SHIM_AWAKE; }
+bool shim_same_process(void) { return true; }
+void dl_settle(void) {}
+struct ring_slot *ring_slot_get(void) {
+  return &slot;
+}
+void observe(struct fact *fact) {
+  if (made < sizeof facts / sizeof facts[0]) facts[made] = *fact;
+  made++;
+}
+void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint32_t result,
+                     uint64_t ticks) {
+  (void)call, (void)ptr, (void)ticks;
+  if (!result) live[route] += (int64_t)size;
+}
+void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint64_t ticks) {
+  (void)call, (void)ptr, (void)ticks;
+  live[route] -= (int64_t)size;
+}
+void ring_untracked_note(enum alloc_route route) { (void)route; }
+void ring_counters(enum alloc_route route, struct ring_counters *out) {
+  *out = (struct ring_counters){.live = (uint64_t)live[route], .count = 1};
+}
+void coll_at_exit(void) {}
+bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset) {
+  (void)addr, (void)path, (void)size, (void)ret_offset;
+  return false;
+}
+static char exports[64]; /* addresses that stand for libcuda's functions */
+void *linkmap_symbol(const char *soname, const char *node, const char *symbol) {
+  (void)soname, (void)node;
+  if (!strcmp(symbol, "cuMemAlloc_v2")) return &exports[1];
+  if (!strcmp(symbol, "cuMemcpyHtoD_v2")) return &exports[2];
+  if (!strcmp(symbol, "cuMemcpyHtoD_v2_ptds")) return &exports[3];
+  return NULL;
+}
+static enum hook_id handed_for;
+void *hook_for(enum hook_id id, void *real) {
+  (void)real;
+  handed_for = id;
+  return &exports[40];
+}
+const char *hook_name(enum hook_id id) {
+  static const char *const names[] = {
+    "",
+#define HOOK(lib, name, ...) #name,
+#include "hooks.def"
+#undef HOOK
+  };
+  return names[id];
+}
+
+/* ---- a runtime that says what it is told ------------------------------------------------------------------------ */
+static int answer;
+static void *answer_ptr;
+int hook_cudaMalloc__any(void **ptr, size_t size);
+int hook_cudaFree__any(void *ptr);
+int hook_cudaMemGetInfo__any(size_t *free_bytes, size_t *total_bytes);
+static int real_malloc(void **ptr, size_t size) {
+  (void)size;
+  calls_real++;
+  if (!answer) *ptr = answer_ptr;
+  return answer;
+}
+static int real_free(void *ptr) {
+  (void)ptr;
+  return answer;
+}
+static size_t answer_free;
+static int real_mem_get_info(size_t *free_bytes, size_t *total_bytes) {
+  if (answer) return answer;
+  *free_bytes = answer_free, *total_bytes = (size_t)1 << 37;
+  return 0;
+}
+static int do_malloc(int result, uintptr_t ptr, size_t size) {
+  void *out = NULL;
+  answer = result, answer_ptr = (void *)ptr;
+  shim_thread.real = (void *)(uintptr_t)real_malloc;
+  return hook_cudaMalloc__any(&out, size);
+}
+static int do_free(int result, uintptr_t ptr) {
+  answer = result;
+  shim_thread.real = (void *)(uintptr_t)real_free;
+  return hook_cudaFree__any((void *)ptr);
+}
+static unsigned count(enum fact_kind kind) {
+  unsigned n = 0;
+  for (unsigned i = 0; i < made && i < sizeof facts / sizeof facts[0]; i++) n += facts[i].kind == kind;
+  return n;
+}
+
+static void first_allocation_reads_memory_once(void **unused) {
+  (void)unused;
+  assert_int_equal(do_malloc(0, 0x1000, 512), 0);
+  assert_int_equal(do_malloc(0, 0x2000, 512), 0);
+  assert_int_equal(count(FACT_KIND_mem), 1);
+  assert_int_equal(live[ROUTE_DEVICE], 1024);
+  assert_int_equal(slot.call, 0);
+  assert_int_equal(slot.last_call, HOOK_ID_cudaMalloc);
+  assert_int_equal(shim_thread.depth, 0);
+}
+
+static void failed_free_keeps_what_is_held(void **unused) {
+  (void)unused;
+  assert_int_equal(do_free(1, 0x1000), 1);
+  assert_int_equal(live[ROUTE_DEVICE], 1024);
+  assert_int_equal(count(FACT_KIND_call_failed), 1);
+  assert_int_equal(do_free(1, 0x1000), 1);
+  assert_int_equal(count(FACT_KIND_call_failed), 1); /* once per call and error */
+  assert_int_equal(do_free(0, 0x1000), 0);
+  assert_int_equal(do_free(0, 0x1000), 0); /* not held any more */
+  assert_int_equal(live[ROUTE_DEVICE], 512);
+  assert_int_equal(do_malloc(0, 0x2000, 4096), 0); /* its free went past us */
+  assert_int_equal(live[ROUTE_DEVICE], 4096);
+}
+
+static void large_request_is_told_before_it_is_made(void **unused) {
+  (void)unused;
+  int before = calls_real;
+  unsigned facts_before = made;
+  assert_int_equal(do_malloc(0, 0x3000, (size_t)1 << 45), 0);
+  assert_int_equal(calls_real, before + 1);
+  assert_int_equal(facts[facts_before].kind, FACT_KIND_alloc_large);
+  assert_int_equal(facts[facts_before].u.alloc_large.size, (uint64_t)1 << 45);
+  do_malloc(0, 0x3000, (size_t)1 << 45);
+  assert_int_equal(made, facts_before + 1); /* the same again at once is no news */
+  do_free(0, 0x3000);
+}
+
+static void refusal_and_recovery(void **unused) {
+  (void)unused;
+  assert_int_equal(do_malloc(2, 0, 1 << 20), 2);
+  assert_int_equal(facts[made - 1].kind, FACT_KIND_alloc_failed);
+  assert_int_equal(facts[made - 1].u.alloc_failed.size, 1 << 20);
+  assert_int_equal(facts[made - 1].u.alloc_failed.result, 2);
+  assert_int_equal(facts[made - 1].u.alloc_failed.repeat, 1);
+  assert_true(facts[made - 1].u.alloc_failed.last == FACT_NO_U64);
+  unsigned before = made;
+  do_malloc(0, 0x5000, 1 << 19); /* smaller: settles nothing */
+  assert_int_equal(made, before);
+  do_malloc(0, 0x6000, 1 << 20);
+  assert_int_equal(facts[made - 1].kind, FACT_KIND_alloc_recovered);
+  before = made;
+  do_malloc(0, 0x7000, 1 << 20);
+  assert_int_equal(made, before);
+}
+
+/* A loop of refusals ends in a bounded number of records, and the last state is told at the end. */
+static void refusals_do_not_flood(void **unused) {
+  (void)unused;
+  unsigned before = count(FACT_KIND_alloc_failed);
+  for (unsigned i = 0; i < 10000; i++) do_malloc(2, 0, 3 << 20);
+  unsigned recorded = count(FACT_KIND_alloc_failed) - before;
+  assert_true(recorded >= 1 && recorded < 100);
+  uint64_t told = 0;
+  calls_final();
+  for (unsigned i = 0; i < made; i++)
+    if (facts[i].kind == FACT_KIND_alloc_failed && facts[i].u.alloc_failed.size == 3 << 20)
+      told += facts[i].u.alloc_failed.repeat;
+  assert_int_equal(told, 10000);
+  assert_true(count(FACT_KIND_alloc_stats) >= 1);
+}
+
+static void queries_are_told_when_they_are_news(void **unused) {
+  (void)unused;
+  size_t f, t;
+  shim_thread.real = (void *)(uintptr_t)real_mem_get_info;
+  answer = 0, answer_free = (size_t)1 << 36;
+  for (unsigned i = 0; i < 1000; i++) assert_int_equal(hook_cudaMemGetInfo__any(&f, &t), 0);
+  unsigned calm = count(FACT_KIND_mem_query);
+  assert_true(calm >= 1 && calm < 20);
+  answer_free = (size_t)1 << 33;
+  hook_cudaMemGetInfo__any(&f, &t);
+  assert_int_equal(count(FACT_KIND_mem_query), calm + 1);
+  answer = 2;
+  assert_int_equal(hook_cudaMemGetInfo__any(NULL, NULL), 2);
+  assert_int_equal(count(FACT_KIND_mem_query), calm + 2);
+  assert_true(facts[made - 1].u.mem_query.free == FACT_NO_U64);
+}
+
+static void inner_calls_do_not_count(void **unused) {
+  (void)unused;
+  int64_t before = live[ROUTE_DEVICE];
+  uint64_t calls = slot.calls;
+  shim_thread.depth = 1, shim_thread.frame = UINTPTR_MAX;
+  do_malloc(0, 0x9000, 4096);
+  assert_int_equal(live[ROUTE_DEVICE], before);
+  assert_int_equal(slot.calls, calls);
+  shim_thread.frame = 1; /* the outer call's frame lies below ours: it was left by a longjmp */
+  do_malloc(0, 0x9000, 4096);
+  assert_int_equal(live[ROUTE_DEVICE], before + 4096);
+  assert_int_equal(shim_thread.depth, 0);
+}
+
+static enum hook_id looked_up(const char *symbol, int least, int most, uint64_t flags, void *real) {
+  void *pfn = real;
+  struct lookup asked = {HOOK_ID_cuGetProcAddress_v2, symbol, least, most, flags, false};
+  handed_for = HOOK_NONE;
+  lookup_answered(&asked, 0, &pfn);
+  assert_true(handed_for ? pfn == &exports[40] : pfn == real);
+  return handed_for;
+}
+
+static void right_variant_of_a_looked_up_name(void **unused) {
+  (void)unused;
+  void *other = &exports[9]; /* no export of libcuda */
+  assert_int_equal(looked_up("cuMemAlloc", 2000, 2000, 0, &exports[1]),
+                   HOOK_ID_cuMemAlloc_v2); /* the pointer decides */
+  assert_int_equal(looked_up("cuMemAlloc", 12000, 12000, 0, other), HOOK_ID_cuMemAlloc_v2);
+  assert_int_equal(looked_up("cuMemAlloc", 3010, 3010, 0, other), HOOK_NONE); /* 32-bit sizes */
+  assert_int_equal(looked_up("cuCtxCreate", 11030, 11030, 0, other), HOOK_ID_cuCtxCreate_v2);
+  assert_int_equal(looked_up("cuCtxCreate", 12040, 12040, 0, other), HOOK_ID_cuCtxCreate_v3);
+  assert_int_equal(looked_up("cuCtxCreate", 12050, 12050, 0, other), HOOK_ID_cuCtxCreate_v4);
+  assert_int_equal(looked_up("cuCtxCreate", 12000, 13000, 0, other), HOOK_NONE); /* which one, nobody knows */
+  assert_int_equal(looked_up("cuMemcpyHtoD", 12000, 12000, 0, other), HOOK_ID_cuMemcpyHtoD_v2);
+  assert_int_equal(looked_up("cuMemcpyHtoD", 12000, 12000, 2, other), HOOK_ID_cuMemcpyHtoD_v2_ptds);
+  assert_int_equal(looked_up("cuMemcpyHtoD", 12000, 12000, 0, &exports[3]), HOOK_ID_cuMemcpyHtoD_v2_ptds);
+  assert_int_equal(looked_up("cuMemCreate", 12000, 12000, 2, other), HOOK_ID_cuMemCreate);
+  assert_int_equal(looked_up("cuMemAlloc", 99000, 99000, 0, other), HOOK_NONE); /* newer than the table */
+  assert_int_equal(looked_up("cuDeviceGetAttribute", 12000, 12000, 0, other), HOOK_NONE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(first_allocation_reads_memory_once),
+                                     cmocka_unit_test(failed_free_keeps_what_is_held),
+                                     cmocka_unit_test(large_request_is_told_before_it_is_made),
+                                     cmocka_unit_test(refusal_and_recovery),
+                                     cmocka_unit_test(refusals_do_not_flood),
+                                     cmocka_unit_test(queries_are_told_when_they_are_news),
+                                     cmocka_unit_test(inner_calls_do_not_count),
+                                     cmocka_unit_test(right_variant_of_a_looked_up_name)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
