@@ -254,12 +254,13 @@ static inline void append(enum hook_id call, const struct ring_slot *slot, uint6
   uint64_t number = __atomic_fetch_add(&ring.header->alloc_next, 1, __ATOMIC_RELAXED);
   struct ring_alloc *entry = &ring.allocs[number & ring.mask];
   __builtin_prefetch(&ring.allocs[(number + 2) & ring.mask], 1);
-  entry->ticks = ticks;
-  entry->ptr = ptr;
-  entry->size = size;
-  entry->tid = slot->tid;
-  entry->call = (uint16_t)call;
-  entry->result = (uint16_t)result;
+  /* Atomic, for a thread that sleeps here may be lapped: both then write, and seq tells the reader. */
+  __atomic_store_n(&entry->ticks, ticks, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->ptr, ptr, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->size, size, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->tid, slot->tid, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->call, (uint16_t)call, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->result, (uint16_t)result, __ATOMIC_RELAXED);
   __atomic_store_n(&entry->seq, number + 1, __ATOMIC_RELEASE);
 }
 
