@@ -72,7 +72,8 @@ static void give_kb(struct world *w, int64_t kb) {
 /* State letter and start time of a process; false when it is gone. */
 static bool process_stat(int32_t pid, char *ret_state, uint64_t *ret_start) {
   char path[64], text[1024];
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  /* "/./": qemu-user answers /proc/<own pid>/stat itself, with another start time than everyone else sees. */
+  snprintf(path, sizeof path, "/proc/./%d/stat", pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   ssize_t n = read(fd, text, sizeof text - 1);
