@@ -102,6 +102,16 @@ class Return(Case):
         self.assertLess(took, 1.5)
         self.assertEqual(result.stderr.decode(), f"sparkshim: left running: {pid}, sleep\n")
 
+    def test_open_logs_get_a_moment(self):
+        """A descendant that closes its log in time is waited for and not named; one that does not costs 2 s."""
+        script = ('exec 56>"$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/h-1-1.ndjson"; sleep {0} >/dev/null 2>&1 & exit 3')
+        for seconds, least, most, lines in ((0.5, 0.4, 1.9, 0), (30, 1.9, 6, 1)):
+            began = time.monotonic()
+            result = self.call(SPARKRUN, "bash", "-c", script.format(seconds))
+            took = time.monotonic() - began
+            self.assertEqual((result.returncode, result.stderr.count(b"left running")), (3, lines))
+            self.assertTrue(least < took < most, took)
+
     def test_is_no_subreaper(self):
         script = "(sleep 0.3; ps -o ppid= -p $BASHPID > {0}/ppid) >/dev/null 2>&1 & exit 0".format(self.state)
         self.call(SPARKRUN, "bash", "-c", script)
