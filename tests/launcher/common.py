@@ -9,8 +9,12 @@ BIN = os.environ["SPARKSHIM_BIN"]
 EMPTY = os.environ["LAUNCHER_EMPTY"]
 JOB = os.environ["LAUNCHER_JOB"]
 SOURCE = os.environ["SPARKSHIM_SOURCE"]
+EMULATOR = os.environ.get("LAUNCHER_EMULATOR", "").split()
 SPARKSHIM = os.path.join(BIN, "sparkshim")
 SPARKRUN = os.path.join(BIN, "sparkrun")
+
+
+needs_a_job = unittest.skipIf(EMULATOR, "a job would be a program of another machine than the emulated one")
 
 
 def clean_environment():
@@ -30,6 +34,8 @@ class Case(unittest.TestCase):
     def call(self, *argv, env=None, **options):
         options.setdefault("timeout", 60)
         options.setdefault("stdin", subprocess.DEVNULL)
+        if argv[0] == SPARKSHIM:
+            argv = (*EMULATOR, *argv)
         return subprocess.run(argv, env={**self.env, **(env or {})}, capture_output=True, **options)
 
     def runs(self):

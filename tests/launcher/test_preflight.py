@@ -4,7 +4,7 @@ import os
 import re
 import unittest
 
-from common import BIN, Case, SOURCE, SPARKSHIM
+from common import BIN, Case, SOURCE, SPARKSHIM, needs_a_job
 
 SCRIPT = os.path.join(SOURCE, "scripts", "preflight.sh")
 IDLE = {"MemTotal": 127535084, "MemFree": 102000000, "MemAvailable": 120000000, "Buffers": 10000, "Cached": 17000000,
@@ -62,6 +62,7 @@ class Preflight(Case):
             self.assertRegex(word, r"^(pass|fail|warn: .+|skip: .+|info: .+)$")
         self.assertEqual(self.call(SPARKSHIM, "preflight", "--env-report", "/no/where/x").returncode, 3)
 
+    @needs_a_job
     def test_script_agrees_with_the_program(self):
         for meminfo in (IDLE, HIDDEN, USED_UP, CMA):
             env = self.machine(meminfo)
@@ -97,6 +98,7 @@ class Explain(Case):
         self.assertEqual([(g, word, title) for word, g, title in rows], words("causes"))
 
 
+@needs_a_job
 class Doctor(Case):
     def test_library_that_is_not_ours(self):
         """The empty library is mapped under another name: the doctor must not be satisfied."""
