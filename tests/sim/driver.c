@@ -190,6 +190,26 @@ static void graphs(void) {
   EQUAL(word, 5);
 }
 
+/* A stream that joins by an event takes part, and is free again when the capture has ended. */
+static void forked_capture(void) {
+  CUstream a, b;
+  CUevent fork_point, join_point;
+  CUgraph g;
+  CUdeviceptr d;
+  size_t nodes = 0;
+  unsigned word = 0;
+  EQUAL(cuStreamCreate(&a, 1) | cuStreamCreate(&b, 1) | cuEventCreate(&fork_point, 2) | cuEventCreate(&join_point, 2) | cuMemAlloc(&d, 64), 0);
+  EQUAL(cuMemsetD32(d, 1, 1), 0);
+  EQUAL(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+  EQUAL(cuEventRecord(fork_point, a) | cuStreamWaitEvent(b, fork_point, 0) | cuMemsetD32Async(d, 9, 1, b), 0);
+  EQUAL(cuEventRecord(join_point, b) | cuStreamWaitEvent(a, join_point, 0) | cuStreamEndCapture(a, &g), 0);
+  EQUAL(cuGraphGetNodes(g, NULL, &nodes), 0);
+  EQUAL(nodes, 1);
+  EQUAL(cuMemcpyDtoHAsync(&word, d, 4, b), 0);
+  EQUAL(word, 1);
+  EQUAL(cuStreamWaitEvent(b, join_point, 0), CUDA_ERROR_CAPTURED_EVENT);
+}
+
 /* An error that breaks the context stays. Last: nothing works behind it. */
 static void sticky(void) {
   CUdeviceptr d;
@@ -217,6 +237,7 @@ int main(void) {
   images();
   launches();
   graphs();
+  forked_capture();
   sticky();
   return check_failures != 0;
 }

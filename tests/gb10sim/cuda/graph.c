@@ -43,9 +43,10 @@ struct capture {
   CUstream origin;
   unsigned long long id;
   CUstreamCaptureMode mode;
-  bool invalid, to_graph;
-  int streams;
+  bool invalid, ended;
 };
+
+bool capture_ended(const struct capture *c) { return c->ended; }
 
 static CUgraph graph_new(void) {
   CUgraph g = calloc(1, sizeof *g);
@@ -125,10 +126,10 @@ CUresult capture_add(CUstream s, const struct op *op) {
 }
 
 CUresult capture_wait(CUstream s, CUevent e) {
+  if (e->capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
   if (s->capture && s->capture != e->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   if (!s->capture) {
     s->capture = e->capture;
-    s->capture->streams++;
     s->n_last = 0;
   }
   for (size_t i = 0; i < e->n_last; i++) {
@@ -139,7 +140,7 @@ CUresult capture_wait(CUstream s, CUevent e) {
   return CUDA_SUCCESS;
 }
 
-static CUresult begin(CUstream handle, CUgraph g, bool to_graph, CUstreamCaptureMode mode, const CUgraphNode *after, size_t n) {
+static CUresult begin(CUstream handle, CUgraph g, CUstreamCaptureMode mode, const CUgraphNode *after, size_t n) {
   CUstream s = stream_get(handle);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!handle || handle == CU_STREAM_LEGACY) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -147,7 +148,7 @@ static CUresult begin(CUstream handle, CUgraph g, bool to_graph, CUstreamCapture
   if (s->capture) return CUDA_ERROR_ILLEGAL_STATE;
   struct capture *c = calloc(1, sizeof *c);
   if (!c || !g) return free(c), CUDA_ERROR_OUT_OF_MEMORY;
-  *c = (struct capture){.graph = g, .origin = s, .id = next_id(), .mode = mode, .to_graph = to_graph, .streams = 1};
+  *c = (struct capture){.graph = g, .origin = s, .id = next_id(), .mode = mode};
   s->capture = c;
   s->n_last = n;
   if (n) memcpy(s->last, after, n * sizeof(CUgraphNode));
@@ -156,17 +157,18 @@ static CUresult begin(CUstream handle, CUgraph g, bool to_graph, CUstreamCapture
 
 EXPORT CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode) {
   ENTER_CONTEXT("cuStreamBeginCapture_v2", 0);
-  return begin(s, graph_new(), false, mode, NULL, 0);
+  return begin(s, graph_new(), mode, NULL, 0);
 }
 
 EXPORT CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *after, const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode) {
   ENTER_CONTEXT("cuStreamBeginCaptureToGraph", 0);
   (void)edges;
   if (!graph_valid(g)) return CUDA_ERROR_INVALID_VALUE;
-  return begin(s, g, true, mode, after, n);
+  return begin(s, g, mode, after, n);
 }
 
-/* Streams that joined by events leave the capture with it; their handles notice at their next call. */
+/* Streams that joined by events leave the capture with it: stream_get() notices at their next call. The struct stays,
+ * since events may still point at it. */
 EXPORT CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *out) {
   ENTER_CONTEXT("cuStreamEndCapture", 0);
   CUstream s = stream_get(handle);
@@ -175,13 +177,9 @@ EXPORT CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *out) {
   if (s->capture->origin != s) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   struct capture *c = s->capture;
   s->capture = NULL;
+  c->ended = true;
   if (out) *out = c->invalid ? NULL : c->graph;
   return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-}
-
-static struct capture *live(CUstream s) {
-  if (s->capture && s->capture->origin->capture != s->capture) s->capture = NULL;
-  return s->capture;
 }
 
 EXPORT CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
@@ -189,7 +187,7 @@ EXPORT CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStat
   CUstream s = stream_get(handle);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
-  struct capture *c = live(s);
+  struct capture *c = s->capture;
   *status = !c ? CU_STREAM_CAPTURE_STATUS_NONE : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return CUDA_SUCCESS;
 }
@@ -198,7 +196,7 @@ static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuu
   CUstream s = stream_get(handle);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
-  struct capture *c = live(s);
+  struct capture *c = s->capture;
   *status = !c ? CU_STREAM_CAPTURE_STATUS_NONE : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (!c) return CUDA_SUCCESS;
   if (id) *id = c->id;
@@ -222,7 +220,7 @@ EXPORT CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream s, CUstreamCaptureSta
 static CUresult update_dependencies(CUstream handle, CUgraphNode *after, size_t n, unsigned flags) {
   CUstream s = stream_get(handle);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
-  if (!live(s)) return CUDA_ERROR_ILLEGAL_STATE;
+  if (!s->capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
   size_t have = flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES ? s->n_last : 0;
   if (have + n > 8) return CUDA_ERROR_NOT_SUPPORTED;

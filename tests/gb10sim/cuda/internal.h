@@ -183,6 +183,7 @@ CUfunction function_get(void *handle);
 
 /* ---- graph.c ---- */
 struct capture;
+bool capture_ended(const struct capture *c);
 CUresult capture_add(CUstream stream, const struct op *op);
 /* The stream waits for the event: a stream outside joins the event's capture. */
 CUresult capture_wait(CUstream stream, CUevent event);

@@ -19,7 +19,9 @@ CUstream stream_get(CUstream handle) {
     if (!per_thread.magic) per_thread = (struct CUstream_st){.magic = MAGIC_STREAM, .id = next_id()};
     return &per_thread;
   }
-  return handle->magic == MAGIC_STREAM ? handle : NULL;
+  if (handle->magic != MAGIC_STREAM) return NULL;
+  if (handle->capture && capture_ended(handle->capture)) handle->capture = NULL;
+  return handle;
 }
 
 static CUresult create(CUstream *out, unsigned flags, int priority) {
