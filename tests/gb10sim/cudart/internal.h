@@ -72,8 +72,9 @@ extern struct driver rt_driver;
 cudaError_t rt_ready(void);
 /* The same, and the thread has the primary context. */
 cudaError_t rt_context(void);
-/* Notes the error as the thread's last one and returns it. */
-cudaError_t rt_error(int error);
+/* Notes the error, a cudaError_t or a CUresult, as the thread's last one and returns it. */
+cudaError_t rt_note(int error);
+#define rt_error(error) rt_note((int)(error))
 
 #define ENTER(name, size)                                     \
   do {                                                        \
@@ -88,6 +89,6 @@ cudaError_t rt_error(int error);
     cudaError_t ready_ = rule_ ? (cudaError_t)rule_ : rt_ready(); \
     if (ready_) return rt_error(ready_);                      \
   } while (0)
-#define DRV(call) rt_error((int)rt_driver.call)
+#define DRV(call) rt_error(rt_driver.call)
 
 #endif

@@ -184,12 +184,12 @@ static CUresult copy_async(void *dst, const void *src, size_t n, enum cudaMemcpy
 
 EXPORT cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind) {
   ENTER("cudaMemcpy", n);
-  return rt_error((int)copy(dst, src, n, kind));
+  return rt_error(copy(dst, src, n, kind));
 }
 
 EXPORT cudaError_t CUDARTAPI cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind, cudaStream_t s) {
   ENTER("cudaMemcpyAsync", n);
-  return rt_error((int)copy_async(dst, src, n, kind, s));
+  return rt_error(copy_async(dst, src, n, kind, s));
 }
 
 EXPORT cudaError_t CUDARTAPI cudaMemcpyPeer(void *dst, int to, const void *src, int from, size_t n) {

@@ -19,7 +19,7 @@ static __thread struct {
 
 static bool sticky(int error) { return error == 700 || error == 702 || error == 710 || (error >= 714 && error <= 719); }
 
-cudaError_t rt_error(int error) {
+cudaError_t rt_note(int error) {
   if (error) mine.last = (cudaError_t)error;
   return (cudaError_t)error;
 }
@@ -69,7 +69,7 @@ cudaError_t rt_context(void) {
 int standin_unsupported(const char *name);
 int standin_unsupported(const char *name) {
   int rule = world_call(name, 0);
-  return rt_error(rule ? rule : cudaErrorNotSupported);
+  return (int)rt_error(rule ? rule : cudaErrorNotSupported);
 }
 
 EXPORT cudaError_t CUDARTAPI cudaGetLastError(void) {
