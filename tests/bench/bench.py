@@ -43,7 +43,8 @@ class Bench:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def env(self, mode):
-        env = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "LANG": "C", "SPARKSHIM_DIR": self.folder + "/logs"}
+        env = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "LANG": "C", "PYTHONHASHSEED": "0",
+               "SPARKSHIM_DIR": self.folder + "/logs"}
         if self.preloads[mode]:
             env["LD_PRELOAD"] = self.preloads[mode]
         return env
@@ -75,10 +76,11 @@ class Bench:
             for line in f:
                 if line.startswith("summary:") or line.startswith("totals:"):
                     total = int(line.split()[1])
-                elif line.startswith("ob="):
-                    number, _, name = line[3:].strip().partition(" ")
+                elif line.startswith(("ob=", "cob=")): # a name stands only where its number comes first
+                    number, _, name = line.partition("=")[2].strip().partition(" ")
                     names.setdefault(number, name)
-                    in_library = "preload_shim0" in names[number]
+                    if line.startswith("ob="):
+                        in_library = "preload_shim0" in names[number]
                 elif line.startswith("calls="):
                     called = True
                 elif re.match(r"[+\-*\d]", line):
