@@ -10,13 +10,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { CLOCK_WATCHERS = 16 };
+
+/* Somebody who looks at the simulated machine now and then: a jump of the clock stops at `due_us` (Unix time) until
+ * he has set a later one. */
+struct clock_watcher {
+  uint32_t pid; /* 0 = free; atomic */
+  uint32_t pad;
+  uint64_t due_us; /* UINT64_MAX: nobody waits for him */
+};
+
 /* $SPARKSHIM_ROOT/clock, one page, mapped shared. now = unix_us + jumped_us + (monotonic - mono_ns0) / 1000.
- * Only the simulator writes it; jumped_us only grows (atomic add). */
+ * Only the simulator writes it, but for `taken` and the watchers; jumped_us only grows (atomic add). */
 struct clock_page {
   char magic[8]; /* "SPKCLK1" */
   uint64_t unix_us;
   uint64_t mono_ns0;
   uint64_t jumped_us;
+  uint32_t moved; /* futex word: one more at each step of the clock */
+  uint32_t taken; /* futex word: one more at each answer of a watcher */
+  struct clock_watcher watcher[CLOCK_WATCHERS];
 };
 
 /* Reads SPARKSHIM_ROOT's clock page if `root` is not NULL and holds one. Idempotent, not thread-safe:
@@ -28,6 +41,21 @@ uint64_t clock_us(void);
 
 /* Monotonic ticks, a few ns; the unit is found by pairing with clock_us(). Async-signal-safe. */
 uint64_t clock_ticks(void);
+
+/* A thread that looks at the machine at set times. Under the simulator it takes a place in the clock page, so that hours
+ * do not pass between two looks (no place left: it looks when it gets to it); on a real machine it only sleeps. */
+struct clock_watch {
+  struct clock_page *page;     /* NULL: real time */
+  struct clock_watcher *place; /* in page, or NULL */
+};
+/* `root` as for clock_init(), which comes first. Each watch belongs to one thread. */
+void clock_watch_begin(struct clock_watch *w, const char *root);
+/* Sleeps until clock_us() has reached `due_us`, or *stop is not 0: at once where clock_watch_wake() was called, in
+ * any case within 50 ms of real time. Says that the looks due before are taken. */
+void clock_watch_sleep(struct clock_watch *w, uint64_t due_us, const uint32_t *stop);
+/* Any thread of the process, after it has set *stop. */
+void clock_watch_wake(const struct clock_watch *w, const uint32_t *stop);
+void clock_watch_end(struct clock_watch *w);
 
 /* Ticks to Unix microseconds by two pairs (ring_header); with only one pair by the nominal rate, 1 GHz. */
 uint64_t clock_ticks_to_us(uint64_t ticks, uint64_t tick0, uint64_t us0, uint64_t tick1, uint64_t us1);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -151,9 +153,62 @@ void world_sleep_real(uint64_t us) {
   }
 }
 
+/* ---- watchers of the clock (probe/core/clock.h) ---- */
+
+static uint64_t unix_now(const struct world *w) { return the_clock->unix_us + world_now(w); }
+
+/* The earliest time at which a watcher wants to look; UINT64_MAX when none does. */
+static uint64_t earliest_look(void) {
+  uint64_t earliest = UINT64_MAX;
+  for (int i = 0; i < CLOCK_WATCHERS; i++) {
+    const struct clock_watcher *watcher = &the_clock->watcher[i];
+    uint64_t due = __atomic_load_n(&watcher->due_us, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&watcher->pid, __ATOMIC_ACQUIRE) && due < earliest) earliest = due;
+  }
+  return earliest;
+}
+
+/* Whoever has not looked is not waited for until he looks again: he is stopped, or dead. */
+static void give_up(uint64_t now_us) {
+  for (int i = 0; i < CLOCK_WATCHERS; i++) {
+    struct clock_watcher *watcher = &the_clock->watcher[i];
+    uint64_t due = __atomic_load_n(&watcher->due_us, __ATOMIC_ACQUIRE);
+    uint32_t pid = __atomic_load_n(&watcher->pid, __ATOMIC_ACQUIRE);
+    if (!pid || due > now_us) continue;
+    __atomic_compare_exchange_n(&watcher->due_us, &due, UINT64_MAX, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    if (process_gone((int32_t)pid)) __atomic_store_n(&watcher->pid, 0, __ATOMIC_RELEASE);
+  }
+}
+
+/* Until all looks that are due have been taken. */
+static void await_looks(const struct world *w) {
+  enum { PATIENCE_MS = 300 };
+  const uint64_t now = unix_now(w), until = mono_ns() + PATIENCE_MS * UINT64_C(1000000);
+  for (;;) {
+    uint32_t taken = __atomic_load_n(&the_clock->taken, __ATOMIC_ACQUIRE);
+    if (earliest_look() > now) return;
+    if (mono_ns() > until) break;
+    const struct timespec pause = {0, 10000000};
+    syscall(SYS_futex, &the_clock->taken, FUTEX_WAIT, taken, &pause, NULL, 0);
+  }
+  give_up(now);
+}
+
+/* In steps that end where a watcher wants to look. */
 void world_advance(struct world *w, uint64_t us) {
-  __atomic_fetch_add(&the_clock->jumped_us, us, __ATOMIC_ACQ_REL);
-  world_refresh(w);
+  int saved = errno;
+  while (us) {
+    await_looks(w);
+    uint64_t now = unix_now(w), look = earliest_look();
+    uint64_t step = look > now && look - now < us ? look - now : us;
+    __atomic_fetch_add(&the_clock->jumped_us, step, __ATOMIC_ACQ_REL);
+    us -= step;
+    world_refresh(w);
+    __atomic_add_fetch(&the_clock->moved, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &the_clock->moved, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+  }
+  await_looks(w);
+  errno = saved;
 }
 
 void world_wait_until(struct world *w, uint64_t until_us) {
