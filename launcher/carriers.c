@@ -5,7 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,18 +30,15 @@ static bool carries(pid_t pid, const char *entry) {
   return false;
 }
 
-/* Whether one of its descriptors is a file of the folder. The library keeps its log at known numbers. */
-static bool has_file_in(pid_t pid, const char *dir) {
+/* Whether the path, as /proc/<pid>/maps has it, lies in the folder `arg`. */
+static bool is_in_folder(const char *path, void *arg) {
+  const char *dir = arg;
   size_t length = strlen(dir);
-  for (size_t i = 0; i < sizeof rundir_log_fds / sizeof rundir_log_fds[0]; i++)
-    for (int fd = rundir_log_fds[i]; fd < rundir_log_fds[i] + RUNDIR_LOG_FD_SPAN; fd++) {
-      char path[64], target[PATH_MAX];
-      snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
-      ssize_t n = readlink(path, target, sizeof target - 1);
-      if (n > (ssize_t)length && !memcmp(target, dir, length) && target[length] == '/') return true;
-    }
-  return false;
+  return !strncmp(path, dir, length) && path[length] == '/';
 }
+
+/* Whether it maps a file of the folder: the library keeps its log and its ring mapped. */
+static bool has_file_in(pid_t pid, const char *dir) { return proc_mapped(pid, is_in_folder, (void *)(uintptr_t)dir); }
 
 /* Whether a process has kept a log in the folder: the launcher's own is not one. */
 static bool holds_logs(const char *dir) {
@@ -71,7 +68,7 @@ static void name_of(pid_t pid, char *out, size_t size) {
 size_t carriers_find(const char *id, const char *dir, struct carrier found[CARRIERS]) {
   char entry[RUN_ID + 32];
   size_t n = 0;
-  bool logs = holds_logs(dir); /* a dozen system calls a process, which most runs can do without */
+  bool logs = holds_logs(dir); /* reading maps is dear, and most runs can do without */
   DIR *proc = opendir("/proc");
   const struct dirent *e;
   snprintf(entry, sizeof entry, "SPARKSHIM_RUN=%s", id);

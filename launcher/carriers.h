@@ -11,11 +11,12 @@ enum { CARRIERS = 32 }; /* as many as are worth naming */
 struct carrier {
   pid_t pid;
   char name[32];
-  bool has_log; /* a file in the run's folder is open */
+  bool has_log; /* a file in the run's folder is mapped */
 };
 
 /* Live processes of this user, other than this one, whose environment has SPARKSHIM_RUN=`id` or that have a file
- * of the folder `dir` open. Returns how many are in `found`. Reads /proc once, some 20 us a process. */
+ * of the folder `dir` mapped. Returns how many are in `found`. Reads /proc once, some 20 us a process, and 100 us where
+ * there are logs. */
 size_t carriers_find(const char *id, const char *dir, struct carrier found[CARRIERS]);
 size_t carriers_with_log(const struct carrier *found, size_t n);
 

@@ -156,13 +156,14 @@ static int exec_unwatched(char **argv) {
   return cannot_run(argv[0], errno);
 }
 
-/* The job's descendants that still carry this run. Those that have a log open get a moment to close it. */
+/* The job's descendants that still carry this run. Those that still have a log get a moment to end. */
 static void await_descendants(const struct run *run) {
-  enum { MOMENT_MS = 2000, LOOK_MS = 20 };
+  enum { MOMENT_MS = 2000, FIRST_LOOK_MS = 20 };
   struct carrier carrier[CARRIERS];
   size_t n = carriers_find(run->id, run->dir, carrier);
-  for (int ms = 0; ms < MOMENT_MS && carriers_with_log(carrier, n); ms += LOOK_MS) {
-    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+  for (int ms = 0, step = FIRST_LOOK_MS; ms < MOMENT_MS && carriers_with_log(carrier, n); ms += step, step += step / 2) {
+    if (step > MOMENT_MS - ms) step = MOMENT_MS - ms;
+    struct timespec pause = {.tv_nsec = step * 1000000L};
     nanosleep(&pause, NULL);
     n = carriers_find(run->id, run->dir, carrier);
   }

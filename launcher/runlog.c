@@ -390,21 +390,17 @@ static void end_by_job(struct process *p, const struct job_record *job) {
   judge(p, &fact);
 }
 
-/* Whether the process still lives: it has its log open. */
+static const char *base_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+
+static bool is_named(const char *path, void *arg) {
+  const char *name = arg;
+  return !strcmp(base_name(path), name);
+}
+
+/* Whether the process still lives: it has its log mapped, whose name tells it from a later process of that number. */
 static bool is_running(const struct process *p) {
-  struct stat log_file, proc;
-  char path[64];
   if (p->pid == FACT_NO_U64 || p->pid > INT_MAX || !on_this_boot(p)) return false;
-  snprintf(path, sizeof path, "/proc/%llu/fd", (unsigned long long)p->pid);
-  DIR *dir = opendir(path);
-  bool open_log = false;
-  if (!dir) return false;
-  const struct dirent *entry;
-  while (!open_log && (entry = readdir(dir)))
-    open_log = !fstatat(dirfd(dir), entry->d_name, &proc, 0) && !stat(p->path, &log_file) &&
-               proc.st_dev == log_file.st_dev && proc.st_ino == log_file.st_ino;
-  closedir(dir);
-  return open_log;
+  return proc_mapped((int)p->pid, is_named, (void *)(uintptr_t)base_name(p->path));
 }
 
 static void add_difference(struct process *p, unsigned g, const char *cause, const char *object, int logged,

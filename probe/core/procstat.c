@@ -88,6 +88,43 @@ long proc_text_read(const char *root, const char *path, char *out, size_t size) 
   return read_whole(path, out, size);
 }
 
+/* The paths in a text that comes in pieces. Whatever stands before a line's path has no slash. */
+struct paths {
+  bool (*see)(const char *path, void *arg);
+  void *arg;
+  size_t used; /* of path[]; 0: none begun on this line */
+  char path[2048];
+};
+
+static bool take_paths(struct paths *p, const char *text, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (text[i] != '\n') {
+      if ((p->used || text[i] == '/') && p->used < sizeof(p->path)) p->path[p->used++] = text[i];
+      continue;
+    }
+    size_t used = p->used;
+    p->used = 0;
+    if (!used || used == sizeof(p->path)) continue;
+    p->path[used] = '\0';
+    if (p->see(p->path, p->arg)) return true;
+  }
+  return false;
+}
+
+bool proc_mapped(int pid, bool (*see)(const char *path, void *arg), void *arg) {
+  enum { READS = 1 << 14 }; /* 16 MiB, more than the 65530 mappings that Linux allows take */
+  char text[1024];
+  struct paths paths = {.see = see, .arg = arg, .used = 0};
+  bool seen = false;
+  long n;
+  int fd = sys_open(proc_path(pid, "maps", text, sizeof(text)), O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+  if (fd < 0) return false;
+  for (int i = 0; i < READS && !seen && (n = sys_read(fd, text, sizeof(text))) > 0; i++)
+    seen = take_paths(&paths, text, (size_t)n);
+  sys_close(fd);
+  return seen;
+}
+
 int procstat_read(int pid, struct procstat *out) {
   char path[64], text[1024];
   long n = read_whole(proc_path(pid, "stat", path, sizeof(path)), text, sizeof(text));

@@ -2,6 +2,7 @@
 #ifndef SPARKSHIM_PROCSTAT_H
 #define SPARKSHIM_PROCSTAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,11 @@ int procstat_read(int pid, struct procstat *out);
 /* Reads a file of at most size - 1 bytes whole, NUL-ended, without a trailing newline. `root`, when not NULL, is
  * looked below first (SPARKSHIM_ROOT). Returns the length or negative errno. */
 long proc_text_read(const char *root, const char *path, char *out, size_t size);
+
+/* Shows `see` the path of every mapped file of a process (pid 0: the caller), as /proc/<pid>/maps has it: a newline
+ * reads \\012, a removed file ends in " (deleted)". Stops, and returns true, when `see` says true. A path of more than
+ * 2 KiB is left out. Some 0.1 us a mapping, and the process's memory map is locked for as long as a page of text takes. */
+bool proc_mapped(int pid, bool (*see)(const char *path, void *arg), void *arg);
 
 /* "/proc/<pid>/<name>" into out[size], "/proc/self/<name>" for pid 0. Returns out. */
 const char *proc_path(int pid, const char *name, char *out, size_t size);

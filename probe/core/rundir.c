@@ -13,8 +13,6 @@
 #include "procstat.h"
 #include "sys.h"
 
-const int rundir_log_fds[3] = {56, 40, 20};
-
 /* ---- words -------------------------------------------------------------------------------------------- */
 static bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
@@ -96,37 +94,35 @@ static bool id_given(rundir_env env, char id[RUN_ID], const char **ret_from) {
   return false;
 }
 
-/* ".../runs/<id>/<host>-<pid>-..." as a descriptor's link shows it. Only names that the writer could have made. */
-static bool id_of_log(const char *link, const char *stem, char id[RUN_ID]) {
-  const char *base = str_base(link), *folder;
-  if (!str_starts(base, stem) || base - link < 2) return false;
-  for (folder = base - 1; folder > link && folder[-1] != '/'; folder--) {
+/* A process maps its own log, which therefore stands among its mapped files. */
+struct sought {
+  char stem[RUN_HOST + 24]; /* "<host>-<pid>-" */
+  char *id;                 /* char[RUN_ID] */
+};
+
+/* ".../runs/<id>/<host>-<pid>-...". Only names that the writer could have made. */
+static bool is_own_log(const char *path, void *arg) {
+  const struct sought *sought = arg;
+  const char *base = str_base(path), *folder;
+  if (!str_starts(base, sought->stem) || base - path < 2) return false;
+  for (folder = base - 1; folder > path && folder[-1] != '/'; folder--) {
   }
   size_t length = (size_t)(base - 1 - folder);
-  if (!length || length >= RUN_ID || folder - link < 6 || !str_starts(folder - 6, "/runs/")) return false;
+  if (!length || length >= RUN_ID || folder - path < 6 || !str_starts(folder - 6, "/runs/")) return false;
   for (size_t i = 0; i < length; i++)
     if (!is_plain(folder[i])) return false;
   if (folder[0] == '.') return false;
-  str_copy(id, length + 1, folder);
+  str_copy(sought->id, length + 1, folder);
   return true;
 }
 
 static bool id_of_process(int pid, const char *host, char id[RUN_ID]) {
-  char link[RUN_PATH], path[64], stem[RUN_HOST + 24];
-  size_t at = str_copy(stem, sizeof(stem), host);
-  at += str_copy(stem + at, sizeof(stem) - at, "-");
-  at = proc_put_number(stem, sizeof(stem), at, (uint64_t)pid);
-  str_copy(stem + at, sizeof(stem) - at, "-");
-  for (unsigned i = 0; i < sizeof(rundir_log_fds) / sizeof(rundir_log_fds[0]); i++)
-    for (int fd = rundir_log_fds[i]; fd < rundir_log_fds[i] + RUNDIR_LOG_FD_SPAN; fd++) {
-      char name[16] = "fd/";
-      proc_put_number(name, sizeof(name), 3, (uint64_t)fd);
-      long n = sys_readlinkat(SYS_AT_FDCWD, proc_path(pid, name, path, sizeof(path)), link, sizeof(link) - 1);
-      if (n <= 0) continue;
-      link[n] = '\0';
-      if (id_of_log(link, stem, id)) return true;
-    }
-  return false;
+  struct sought sought = {.id = id};
+  size_t at = str_copy(sought.stem, sizeof(sought.stem), host);
+  at += str_copy(sought.stem + at, sizeof(sought.stem) - at, "-");
+  at = proc_put_number(sought.stem, sizeof(sought.stem), at, (uint64_t)pid);
+  str_copy(sought.stem + at, sizeof(sought.stem) - at, "-");
+  return proc_mapped(pid, is_own_log, &sought);
 }
 
 static void id_of_session(const char *root, int leader, uint64_t start, char id[RUN_ID]) {

@@ -28,7 +28,7 @@ int rundir_base(rundir_env env, enum rundir_place place, char *path, size_t size
 int rundir_open(rundir_env env, enum rundir_place place, const char *id, char *path, size_t size);
 
 /* The run's id: the first of SPARKSHIM_RUN; TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT; Slurm job and
- * step; PMIx or Open MPI job; Ray job; the run of the nearest ancestor that has a log open; the session leader's
+ * step; PMIx or Open MPI job; Ray job; the run of the nearest ancestor that has its log mapped; the session leader's
  * pid, start and boot. Letters, digits, '.', '_', '-'; what had to be changed or cut gets a hash. *ret_from says
  * which it was, in the words of facts.def. Always gives one. */
 void rundir_id(rundir_env env, const char *root, char id[RUN_ID], const char **ret_from);
@@ -38,11 +38,5 @@ void rundir_sanitise(const char *text, char *out, size_t size);
 
 /* Name of this machine (nodename), sanitised. */
 void rundir_host(char out[RUN_HOST]);
-
-/* Descriptor numbers at which a log is looked for in an ancestor, and put by the library: the first that the
- * process's limit allows. Below 64, for beyond it the kernel enlarges the table of descriptors and in a process
- * with threads waits for all CPUs (milliseconds); above what programs use or shells claim. */
-extern const int rundir_log_fds[3];
-enum { RUNDIR_LOG_FD_SPAN = 4 };
 
 #endif

@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 import unittest
 
@@ -104,7 +105,12 @@ class Return(Case):
 
     def test_open_logs_get_a_moment(self):
         """A descendant that closes its log in time is waited for and not named; one that does not costs 2 s."""
-        script = ('exec 56>"$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/h-1-1.ndjson"; sleep {0} >/dev/null 2>&1 & exit 3')
+        holder, held = os.path.join(self.state, "holder.py"), os.path.join(self.state, "held")
+        with open(holder, "w", encoding="ascii") as f:
+            f.write("import mmap, sys, time\nlog = open(sys.argv[2], 'w+b')\nlog.truncate(1)\nheld = mmap.mmap(log.fileno(), 1)\n"
+                    "log.close()\nopen(sys.argv[3], 'w').close()\ntime.sleep(float(sys.argv[1]))\n")
+        script = (f'{sys.executable} {holder} {{0}} "$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/h-1-1.ndjson" {held} >/dev/null 2>&1 &'
+                  f"while [ ! -e {held} ]; do sleep 0.01; done; rm {held}; exit 3")
         for seconds, least, most, lines in ((0.5, 0.4, 1.9, 0), (30, 1.9, 6, 1)):
             began = time.monotonic()
             result = self.call(SPARKRUN, "bash", "-c", script.format(seconds))

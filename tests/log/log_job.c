@@ -10,15 +10,19 @@
  * failed=BYTES    a refused allocation, as the hooks record it
  * closeall        closes every descriptor but 0, 1, 2
  * steal           closes every descriptor but 0, 1, 2 and opens a data file of its own until 64 are open
+ * takeall         opens /dev/null until no descriptor is left
+ * giveone         closes the last of them
+ * list            says which descriptors are open
  * reader          says how many bytes the stolen files hold
  * cutring=GLOB    cuts every file that matches to 0 bytes
  * fork            the child does the rest of the steps, the parent waits and exits as it did
  * exec=PROGRAM    executes PROGRAM with the rest of the steps
- * edquot          from here on the log's descriptor and fallocate answer as under a used-up quota
+ * edquot          from here on fallocate, and write to all but 0, 1, 2, answer as under a used-up quota
  * setsid          a session of its own
  * fill=FILE       writes until the disk takes no more
  * chdir=DIR  fsize=BYTES (RLIMIT_FSIZE)  nofile=N (RLIMIT_NOFILE)  closeerr (descriptor 2)  stealerr=FILE
  * say=TEXT        prints TEXT
+ * sh=COMMAND      has a shell execute it
  * sigbus          maps an empty file and touches it: SIGBUS of the job's own making
  * catchbus        installs a handler for SIGBUS that says so and exits 7
  * chainbus        installs a handler for SIGBUS that puts the earlier one back and raises the signal again
@@ -130,6 +134,19 @@ static void step_steal(void) {
   printf("descriptors taken\n");
 }
 
+static int last_taken = -1;
+
+static void step_takeall(void) {
+  for (int fd; (fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0;) last_taken = fd;
+  printf("none left behind %d\n", last_taken);
+}
+
+static void step_list(void) {
+  for (int fd = 0; fd < 1024; fd++)
+    if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
+  printf("are open\n");
+}
+
 static void step_reader(void) {
   long bytes = 0;
   for (int i = 3; i < 64; i++) bytes += (long)lseek(i, 0, SEEK_END);
@@ -194,11 +211,10 @@ static void step_exit(long status) {
 static void step_edquot(void) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 4, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 4),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 3),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)rundir_log_fds[0], 0, 2),
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)rundir_log_fds[0] + RUNDIR_LOG_FD_SPAN, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 3, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EDQUOT),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
@@ -220,6 +236,12 @@ static void descriptor_step(const char *name, const char *arg) {
     close_all();
   else if (!strcmp(name, "steal"))
     step_steal();
+  else if (!strcmp(name, "takeall"))
+    step_takeall();
+  else if (!strcmp(name, "giveone"))
+    close(last_taken);
+  else if (!strcmp(name, "list"))
+    step_list();
   else if (!strcmp(name, "reader"))
     step_reader();
   else if (!strcmp(name, "closeerr"))
@@ -279,6 +301,8 @@ static void step(const char *name, const char *arg, char **rest) {
     limit(RLIMIT_NOFILE, atol(arg));
   else if (!strcmp(name, "say"))
     puts(arg);
+  else if (!strcmp(name, "sh"))
+    printf("shell: %d\n", system(arg));
   else if (!strcmp(name, "exit"))
     step_exit(atol(arg));
   else if (!strcmp(name, "exec")) {

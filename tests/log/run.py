@@ -177,6 +177,40 @@ def case_descriptors_few(place):
     same(["nofile=3", "wake", "records=10", "exit=0"], place)  # none at all
 
 
+def case_descriptors_exhausted(place):
+    """The job has every descriptor: the records are counted, and the count is written once there is room again."""
+    done = same(["nofile=40", "wake", "records=10", "takeall", "records=5", f"failed={1 << 60}", "giveone", "records=7", "exit=0"], place)
+    assert b"G3 WARN" in done.stderr
+    records = place.log()
+    assert lookups(records) == 17, records
+    assert any(n["text"].startswith(("6 records", "7 records")) for n in of_kind(records, "note")), of_kind(records, "note")
+
+
+def case_no_descriptor_is_kept(place):
+    """What the job finds open is its own, also with closed standard files and behind fork."""
+    same(["wake", "records=10", "list", "alloc=10", "threads=4,10", "list", "fork", "list", "records=3", "list", "exit=0"], place)
+    assert sorted(lookups(check_log.records(path)) for path in place.logs()) == [3, 10]
+
+
+def case_closed_standard_files(place):
+    """Nothing that the job prints gets into the log, which would have their numbers."""
+    for steps in (["closeerr", "wake", "records=300", "exit=0"], ["wake", "closeerr", "records=300", "exit=0"]):
+        same([*steps[:-1], "list", *steps[-1:]], place)
+        assert place.logs()
+    for path in place.logs():
+        assert lookups(check_log.records(path)) == 300
+
+
+def case_fifo_in_place_of_the_log(place):
+    """A FIFO, a link, a folder at the log's path: no waiting, nothing followed."""
+    for number, put in enumerate(("mkfifo {0}", "ln -s /dev/null {0}", "mkdir {0}", "cp /dev/null {0}", "true")):
+        place.env["SPARKSHIM_RUN"] = f"r{number}"
+        go = f"for f in {place.base}/runs/r{number}/*.ndjson; do rm -f $f; {put.format('$f')}; done 2>/dev/null; true"
+        same(["wake", "records=3", f"sh={go}", "records=300", "exit=2"], place)
+        for path in place.logs():
+            assert not path.is_file() or path.is_symlink() or path.stat().st_size == 0, path
+
+
 def case_nothing_inherited(place):
     """A program that the job executes finds no descriptor of ours."""
     same(["wake", "records=1", "exec=/bin/ls", "/proc/self/fd"], place)
