@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define KERNEL "/proc/sys/kernel/osrelease"
 
 static void append(int file, struct fact *fact) {
   char line[FACT_JSON_MAX];
@@ -30,7 +31,7 @@ static void append(int file, struct fact *fact) {
 static void append_header(int file, const char *run, const char *run_from, const char *host) {
   struct fact fact = {.kind = FACT_KIND_header};
   struct fact_header *h = &fact.u.header;
-  char boot_id[64] = "", exe[PATH_MAX] = "", cwd[PATH_MAX] = "";
+  char boot_id[64] = "", kernel[128] = "", exe[PATH_MAX] = "", cwd[PATH_MAX] = "";
   struct utsname uts;
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
   if (n > 0) exe[n] = '\0';
@@ -46,6 +47,7 @@ static void append_header(int file, const char *run, const char *run_from, const
   h->exe = exe;
   h->cwd = getcwd(cwd, sizeof cwd);
   h->machine = uname(&uts) ? NULL : uts.machine;
+  h->kernel = proc_text_read(getenv("SPARKSHIM_ROOT"), KERNEL, kernel, sizeof kernel) < 0 ? NULL : kernel;
   h->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
   h->rank = h->local_rank = h->world_size = h->local_world_size = FACT_NO_I64;
   h->simulated = getenv("SPARKSHIM_ROOT") != NULL;

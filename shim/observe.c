@@ -226,7 +226,7 @@ static uint64_t start_us(uint64_t start) {
 
 /* Everything that the header points to: too much for a foreign stack, and needed once. */
 static struct {
-  char run[RUN_ID], host[RUN_HOST], boot_id[64], gpu[64], exe[1024], cwd[1024], words[4096], argv[4096];
+  char run[RUN_ID], host[RUN_HOST], boot_id[64], kernel[128], gpu[64], exe[1024], cwd[1024], words[4096], argv[4096];
   struct utsname uts;
 } about;
 
@@ -255,6 +255,11 @@ static const char *gpu_model(void) {
 static const char *boot_id(void) {
   static const char path[] = "/proc/sys/kernel/random/boot_id";
   return proc_text_read(shim_settings.root, path, about.boot_id, sizeof(about.boot_id)) > 0 ? about.boot_id : NULL;
+}
+
+static const char *kernel_release(void) {
+  static const char path[] = "/proc/sys/kernel/osrelease";
+  return proc_text_read(shim_settings.root, path, about.kernel, sizeof(about.kernel)) > 0 ? about.kernel : NULL;
 }
 
 static uint64_t page_size(void) {
@@ -287,6 +292,7 @@ static void header_write(const char *run_from, const char *ring_name, const stru
   h->cwd = link_text("/proc/self/cwd", about.cwd, sizeof(about.cwd));
   h->machine = sys_call6(SYS_uname, (long)&about.uts, 0, 0, 0, 0, 0) < 0 ? NULL : about.uts.machine;
   h->ring = ring_name;
+  h->kernel = kernel_release();
   h->page_size = page_size();
   ranks_into(h);
   h->detectors_off = shim_env("SPARKSHIM_DETECTORS");
