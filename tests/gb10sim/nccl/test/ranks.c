@@ -123,6 +123,11 @@ static void regroup(ncclComm_t comm) {
   CHECK(!nccl.ncclCommDestroy(less) && !nccl.ncclCommDestroy(part));
 }
 
+static void wait_for(const int *flag) {
+  for (int ms = 0; ms < 60000 && !__atomic_load_n(flag, __ATOMIC_ACQUIRE); ms++) usleep(1000);
+  CHECK(__atomic_load_n(flag, __ATOMIC_ACQUIRE));
+}
+
 static void grow(ncclComm_t comm, ncclUniqueId *shared, int *ready) {
   ncclComm_t pair, more;
   CHECK(!nccl.ncclCommSplit(comm, rank < 2 ? 0 : -1, rank, &pair, NULL));
@@ -130,7 +135,7 @@ static void grow(ncclComm_t comm, ncclUniqueId *shared, int *ready) {
     CHECK(!nccl.ncclCommGetUniqueId(pair, shared));
     __atomic_store_n(ready, 1, __ATOMIC_RELEASE);
   }
-  while (!__atomic_load_n(ready, __ATOMIC_ACQUIRE)) usleep(1000);
+  wait_for(ready);
   if (rank == 3) return;
   if (rank < 2)
     CHECK(!nccl.ncclCommGrow(pair, 3, rank == 0 ? shared : NULL, -1, &more, NULL));
@@ -161,12 +166,13 @@ static void peer_dies(ncclComm_t comm) {
 
 struct shared {
   ncclUniqueId id, duplicate, grown;
-  int ready;
+  int ids, ready; /* 1 when the ids above are there */
 };
 
 static void rank_main(struct shared *shared) {
   char host[32];
   ncclComm_t comm;
+  wait_for(&shared->ids);
   setenv("NCCL_HOSTID", "same", 1);
   CHECK(nccl.ncclCommInitRank(&comm, RANKS, shared->duplicate, rank) == ncclInvalidUsage);
   snprintf(host, sizeof host, "spark-%d", rank);
@@ -181,14 +187,17 @@ static void rank_main(struct shared *shared) {
   _exit(0);
 }
 
+/* The ranks are forked before there is a thread: qemu-user does not survive it otherwise. */
 int main(void) {
   struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int bad = 0, status;
   load();
-  rank = -1;
-  CHECK(shared != MAP_FAILED && !nccl.ncclGetUniqueId(&shared->id) && !nccl.ncclGetUniqueId(&shared->duplicate));
+  CHECK(shared != MAP_FAILED);
   for (rank = 0; rank < RANKS; rank++)
     if (fork() == 0) rank_main(shared);
+  rank = -1;
+  CHECK(!nccl.ncclGetUniqueId(&shared->id) && !nccl.ncclGetUniqueId(&shared->duplicate));
+  __atomic_store_n(&shared->ids, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < RANKS; i++) bad |= wait(&status) < 0 || status != 0;
   return bad;
 }
