@@ -21,6 +21,8 @@ enum {
   RING_TALLIES = 64,      /* threads with allocation counters of their own; later ones share the first */
   RING_SIZE_CLASSES = 48, /* class = bit length of the size */
   RING_NAME = 48,         /* longest hook name */
+  RING_CHUNK = 16,        /* running numbers that a thread takes at once, so that few events need a locked instruction */
+  RING_HELD_BACK = 1 << 20, /* bytes of change in live memory that a thread keeps to itself before it tells the route */
 };
 
 /* One thread. 128 bytes: two cache lines, so that neighbours do not share one. */
@@ -35,10 +37,12 @@ struct ring_slot {
   uint32_t pad0;
   uint64_t last_activity; /* ticks at which it returned (an allocation or free: was entered) */
   uint64_t calls;         /* hooked calls made by this thread */
-  uint64_t pad[10];
+  uint64_t next, limit;   /* running numbers of allocation entries that this thread has taken and not used */
+  uint64_t pad[8];
 };
 
-/* One allocation or free. */
+/* One allocation or free. Running numbers order the events of one thread; ticks order those of several. Numbers that a
+ * thread took and did not use have no entry. */
 struct ring_alloc {
   uint64_t seq; /* 1 + running number, stored last; 0 = never used */
   uint64_t ticks;
@@ -57,6 +61,7 @@ struct ring_tally_route {
   uint64_t failed;                      /* refused requests */
   uint64_t bytes;                       /* sum of all granted */
   uint64_t freed;                       /* sum of all freed */
+  int64_t held_back;                    /* change in bytes held that is not yet in ring_route.live; 0 in tally 0 */
   uint64_t by_class[RING_SIZE_CLASSES]; /* granted requests by size class */
 };
 struct ring_tally {
@@ -65,8 +70,8 @@ struct ring_tally {
 
 /* What cannot be summed afterwards. One cache line each. */
 struct ring_route {
-  int64_t live;       /* bytes held now; below 0 for a moment when a free overtakes its grant */
-  uint64_t peak;      /* most bytes held at once */
+  int64_t live;       /* bytes held now, less what threads hold back; below 0 when frees are told before grants */
+  uint64_t peak;      /* most bytes held at once, to RING_HELD_BACK a thread */
   uint64_t untracked; /* grants that did not fit the table of live allocations */
   uint64_t pad[5];
 };
@@ -106,9 +111,8 @@ struct ring_child {
 /* Sums the counters of one route over all threads; `out` is zeroed first. `live` never shows below 0. */
 static inline void ring_sum(const struct ring_tally *tallies, uint32_t n, const struct ring_route *routes,
                             unsigned route, struct ring_counters *out) {
-  const int64_t live = __atomic_load_n(&routes[route].live, __ATOMIC_RELAXED);
-  *out = (struct ring_counters){.live = live > 0 ? (uint64_t)live : 0,
-                                .peak = __atomic_load_n(&routes[route].peak, __ATOMIC_RELAXED),
+  int64_t live = __atomic_load_n(&routes[route].live, __ATOMIC_RELAXED);
+  *out = (struct ring_counters){.peak = __atomic_load_n(&routes[route].peak, __ATOMIC_RELAXED),
                                 .untracked = __atomic_load_n(&routes[route].untracked, __ATOMIC_RELAXED)};
   for (uint32_t i = 0; i < n; i++) {
     const struct ring_tally_route *t = &tallies[i].route[route];
@@ -116,9 +120,12 @@ static inline void ring_sum(const struct ring_tally *tallies, uint32_t n, const 
     out->frees += __atomic_load_n(&t->frees, __ATOMIC_RELAXED);
     out->failed += __atomic_load_n(&t->failed, __ATOMIC_RELAXED);
     out->bytes += __atomic_load_n(&t->bytes, __ATOMIC_RELAXED);
+    live += __atomic_load_n(&t->held_back, __ATOMIC_RELAXED);
     for (unsigned c = 0; c < RING_SIZE_CLASSES; c++)
       out->by_class[c] += __atomic_load_n(&t->by_class[c], __ATOMIC_RELAXED);
   }
+  if (live > 0) out->live = (uint64_t)live;
+  if (out->live > out->peak) out->peak = out->live;
 }
 
 #endif

@@ -21,12 +21,12 @@
 #include "poison.h"
 
 static uint32_t plain_mark; /* where the page could not be had */
-static uint32_t *mark = &plain_mark;
+uint32_t *fork_mark = &plain_mark;
 static bool page_is_wiped; /* the kernel clears it */
 static int owner;
 
 static void in_child(void) {
-  __atomic_store_n(mark, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(fork_mark, 0, __ATOMIC_RELEASE);
   shim_thread.slot = NULL;
   shim_thread.depth = 0;
   shim_thread.asked = NULL;
@@ -51,24 +51,24 @@ static void map_mark(void) {
     return;
   }
   page_is_wiped = true;
-  mark = page;
+  fork_mark = page;
 }
 
 void fork_watch(void) {
   int (*at_fork)(void (*)(void), void (*)(void), void (*)(void), void *);
   map_mark();
   owner = sys_getpid();
-  __atomic_store_n(mark, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(fork_mark, 1, __ATOMIC_RELEASE);
   *(void **)&at_fork = linkmap_libc("__register_atfork");
   if (at_fork) at_fork(NULL, NULL, in_child, NULL);
 }
 
 bool fork_is_owner(void) {
-  return __atomic_load_n(mark, __ATOMIC_ACQUIRE) != 0 && (page_is_wiped || owner == sys_getpid());
+  return __atomic_load_n(fork_mark, __ATOMIC_ACQUIRE) != 0 && (page_is_wiped || owner == sys_getpid());
 }
 
 /* First event in a forked child: it has one thread, this one, and inherited everything but the right to write. */
-static bool child_begins(void) {
+bool fork_child_begins(void) {
   uint32_t awake = 2;
   if (shim_thread.busy) return false;
   if (!__atomic_compare_exchange_n(&shim_life, &awake, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return false;
@@ -78,15 +78,10 @@ static bool child_begins(void) {
   owner = sys_getpid();
   sinks_open();
   process_init();
-  __atomic_store_n(mark, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(fork_mark, 1, __ATOMIC_RELEASE);
   __atomic_store_n(&shim_life, 2, __ATOMIC_RELEASE);
   ledger_forget();
   ledger_update("start");
   shim_thread.busy--;
   return true;
-}
-
-bool shim_same_process(void) {
-  if (likely(__atomic_load_n(mark, __ATOMIC_ACQUIRE) != 0)) return true;
-  return child_begins();
 }

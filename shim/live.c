@@ -44,13 +44,14 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 29;
 }
 
-static struct live_home home_of(uint64_t key) {
-  uint64_t hash = mix(key);
-  return (struct live_home){&near_lines[hash >> 40 & (LIVE_NEAR_LINES - 1)], hash};
+/* Neighbours in memory are made and freed together, so their lines are neighbours too: two blocks of 512 bytes
+ * (cudaMalloc's alignment) to a line. Every 2 MiB (the driver's granule, and a step of PyTorch's segments) the order
+ * starts at another place, or such blocks would all meet in one line. */
+static uint32_t near_index(uint64_t key) {
+  return (uint32_t)((key >> 10) + (key >> 21) * 0x9E3779B1U) & (LIVE_NEAR_LINES - 1);
 }
 
-/* Neighbours in memory are made and freed together, so their first far lines are neighbours too: two blocks of 512
- * bytes (cudaMalloc's alignment) to a line. Every 512 MiB the order starts at another place, or blocks of 2 MiB would
+/* As near_index(), with a longer run: every 512 MiB the order starts at another place, or blocks of 2 MiB would
  * all meet in the same 256 lines. */
 static uint32_t far_first(uint64_t key) {
   return (uint32_t)((key >> 10) + (key >> 29) * 0x9E3779B1U) & (LIVE_FAR_LINES - 1);
@@ -63,6 +64,13 @@ static uint32_t far_other(uint32_t first, uint64_t hash, unsigned which) {
 static struct live_line *far_table(void) {
   struct live_line *table = __atomic_load_n(&far_lines, __ATOMIC_ACQUIRE);
   return table > FAR_REFUSED ? table : NULL;
+}
+
+/* Both lines are asked for at once: where the first is full, the second comes from far away. */
+static struct live_home home_of(uint64_t key) {
+  const struct live_line *far = far_table();
+  if (far) __builtin_prefetch(&far[far_first(key)], 1);
+  return (struct live_home){&near_lines[near_index(key)], mix(key)};
 }
 
 /* Reserves the far table; a thread that loses the race gives its own back. */

@@ -1,7 +1,7 @@
 /* ring.c - the mapped ring (facts/ring_format.h): thread slots, allocation counters, the last allocations.
  *
- * The note functions run inside every hooked allocation: atomics and plain stores, two locked instructions, no
- * system call. A thread's first event claims a slot (one gettid). Threads do not tell us when they end: when
+ * The note functions run inside every hooked allocation: atomics and plain stores, a locked instruction
+ * every RING_CHUNK events or RING_HELD_BACK bytes, no system call. A thread's first event claims a slot (one gettid). Threads do not tell us when they end: when
  * all slots are taken, those of threads that are gone are found by asking the kernel, and handed on.
  */
 #include <errno.h>
@@ -249,9 +249,21 @@ static inline struct ring_tally_route *tally_of(struct ring_slot *slot, enum all
   return &ring.tallies[slot->tally].route[route];
 }
 
-static inline void append(enum hook_id call, const struct ring_slot *slot, uint64_t ptr, uint64_t size, uint32_t result,
+/* Numbers for this thread. Leftovers of half a ring ago are given up: their places are being written again. */
+static inline uint64_t take_number(struct ring_slot *slot) {
+  uint64_t *next = &ring.header->alloc_next;
+  if (unlikely(slot == &ring.slots[SHARED_SLOT])) return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
+  if (unlikely(slot->next == slot->limit ||
+               __atomic_load_n(next, __ATOMIC_RELAXED) - slot->next > (ring.mask + 1) / 2)) {
+    slot->next = __atomic_fetch_add(next, RING_CHUNK, __ATOMIC_RELAXED);
+    slot->limit = slot->next + RING_CHUNK;
+  }
+  return slot->next++;
+}
+
+static inline void append(enum hook_id call, struct ring_slot *slot, uint64_t ptr, uint64_t size, uint32_t result,
                           uint64_t ticks) {
-  uint64_t number = __atomic_fetch_add(&ring.header->alloc_next, 1, __ATOMIC_RELAXED);
+  uint64_t number = take_number(slot);
   struct ring_alloc *entry = &ring.allocs[number & ring.mask];
   __builtin_prefetch(&ring.allocs[(number + 2) & ring.mask], 1);
   /* Atomic, for a thread that sleeps here may be lapped: both then write, and seq tells the reader. */
@@ -275,6 +287,23 @@ static void raise_peak(struct ring_route *r, int64_t live) {
     if (__atomic_compare_exchange_n(&r->peak, &peak, (uint64_t)live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
 }
 
+static inline void tell(struct ring_route *r, int64_t change) {
+  raise_peak(r, __atomic_add_fetch(&r->live, change, __ATOMIC_RELAXED));
+}
+
+static inline void held(enum alloc_route route, struct ring_tally_route *t, int64_t change, bool shared) {
+  if (unlikely(shared)) {
+    tell(&ring.routes[route], change);
+    return;
+  }
+  change += __atomic_load_n(&t->held_back, __ATOMIC_RELAXED);
+  if (change >= RING_HELD_BACK || change <= -RING_HELD_BACK) {
+    tell(&ring.routes[route], change);
+    change = 0;
+  }
+  __atomic_store_n(&t->held_back, change, __ATOMIC_RELAXED);
+}
+
 void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint32_t result,
                      uint64_t ticks) {
   struct ring_slot *slot = ring_slot_get();
@@ -286,7 +315,7 @@ void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, ui
     bump(&t->failed, 1, shared);
     return;
   }
-  raise_peak(&ring.routes[route], __atomic_add_fetch(&ring.routes[route].live, (int64_t)size, __ATOMIC_RELAXED));
+  held(route, t, (int64_t)size, shared);
   append(call, slot, ptr, size, result, ticks);
   bump(&t->count, 1, shared);
   bump(&t->bytes, size, shared);
@@ -298,7 +327,7 @@ void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uin
   if (unlikely(slot == &spare_slot)) return;
   struct ring_tally_route *t = tally_of(slot, route);
   const bool shared = !slot->tally;
-  __atomic_fetch_sub(&ring.routes[route].live, (int64_t)size, __ATOMIC_RELAXED);
+  held(route, t, -(int64_t)size, shared);
   append(call, slot, ptr, size, 0, ticks);
   bump(&t->frees, 1, shared);
   bump(&t->freed, size, shared);

@@ -55,9 +55,14 @@ extern uint32_t shim_life;
 /* Brings up log, ring and settings; once; cheap when already done. False: off, or being woken by this very
  * thread further up the stack: pass through. Keeps errno. Any thread; not from signal handlers. */
 bool shim_wake(void);
+/* *fork_mark becomes 0 in a forked child; fork_child_begins() wakes the child up. For shim_same_process() alone. */
+extern uint32_t *fork_mark;
+bool fork_child_begins(void);
 /* First thing on every path that writes shared state: true unless this is a forked child that has not yet
  * got a log of its own (then it gets one, or goes to sleep). One load on the hot path. */
-bool shim_same_process(void);
+static inline bool shim_same_process(void) {
+  return likely(__atomic_load_n(fork_mark, __ATOMIC_ACQUIRE) != 0) || fork_child_begins();
+}
 
 /* ---- settings: SPARKSHIM_* read once in shim_wake ------------------------------------------------------ */
 struct shim_settings {

@@ -1,6 +1,6 @@
 /* clock.c - time, from the machine or from the simulator's shared page (clock.h).
  *
- * Runs in the preloaded library on its hot path (clock_ticks) and in the program. Raw system calls: libc's
+ * Runs in the preloaded library and in the program. Raw system calls: libc's
  * clock_gettime may be interposed (faketime and its kin), and then our times would not fit the launcher's.
  */
 #include "clock.h"
@@ -13,7 +13,7 @@
 
 #include "sys.h"
 
-static const struct clock_page *simulated;
+const struct clock_page *clock_simulated;
 
 static uint64_t read_ns(int clock) {
   struct __kernel_timespec ts = {0, 0};
@@ -48,7 +48,7 @@ static struct clock_page *map_page(const char *root, bool writable) {
 }
 
 void clock_init(const char *root) {
-  if (!simulated) simulated = map_page(root, false);
+  if (!clock_simulated) clock_simulated = map_page(root, false);
 }
 
 /* Nanoseconds of simulated time since the simulation began. */
@@ -58,20 +58,11 @@ static uint64_t simulated_ns(const struct clock_page *page) {
 }
 
 uint64_t clock_us(void) {
-  if (simulated) return simulated->unix_us + simulated_ns(simulated) / 1000;
+  if (clock_simulated) return clock_simulated->unix_us + simulated_ns(clock_simulated) / 1000;
   return read_ns(CLOCK_REALTIME) / 1000;
 }
 
-uint64_t clock_ticks(void) {
-  if (__builtin_expect(simulated != NULL, 0)) return simulated_ns(simulated);
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-  uint64_t ticks;
-  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
-#endif
-}
+uint64_t clock_simulated_ticks(void) { return simulated_ns(clock_simulated); }
 
 /* ---- watchers ------------------------------------------------------------------------------------------------- */
 static void futex_wait(const uint32_t *word, uint32_t value, uint64_t us) {
@@ -83,7 +74,7 @@ static void futex_wake(const uint32_t *word) { sys_call6(SYS_futex, (long)word, 
 
 void clock_watch_begin(struct clock_watch *w, const char *root) {
   *w = (struct clock_watch){0};
-  if (simulated) w->page = map_page(root, true);
+  if (clock_simulated) w->page = map_page(root, true);
   for (unsigned i = 0; w->page && i < CLOCK_WATCHERS && !w->place; i++) {
     struct clock_watcher *place = &w->page->watcher[i];
     uint32_t nobody = 0;

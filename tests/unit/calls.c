@@ -21,7 +21,9 @@ static int64_t live[ROUTE_COUNT];
 static int calls_real;
 
 bool shim_wake(void) { return shim_life == SHIM_AWAKE; }
-bool shim_same_process(void) { return true; }
+static uint32_t same_process = 1;
+uint32_t *fork_mark = &same_process;
+bool fork_child_begins(void) { return false; }
 void dl_settle(void) {}
 struct ring_slot *ring_slot_get(void) {
   return &slot;
