@@ -22,7 +22,8 @@ enum {
   RING_SIZE_CLASSES = 48, /* class = bit length of the size */
   RING_NAME = 48,         /* longest hook name */
   RING_CHUNK = 16,        /* running numbers that a thread takes at once, so that few events need a locked instruction */
-  RING_HELD_BACK = 1 << 20, /* bytes of change in live memory that a thread keeps to itself before it tells the route */
+  RING_HELD_BACK = 1 << 20, /* a thread keeps a change in live memory to itself up to a 64th of what is live, and at */
+                            /* most this many bytes, before it tells the route */
 };
 
 /* One thread. 128 bytes: two cache lines, so that neighbours do not share one. */
@@ -71,7 +72,7 @@ struct ring_tally {
 /* What cannot be summed afterwards. One cache line each. */
 struct ring_route {
   int64_t live;       /* bytes held now, less what threads hold back; below 0 when frees are told before grants */
-  uint64_t peak;      /* most bytes held at once, to RING_HELD_BACK a thread */
+  uint64_t peak;      /* most bytes held at once, but for what threads hold back */
   uint64_t untracked; /* grants that did not fit the table of live allocations */
   uint64_t pad[5];
 };

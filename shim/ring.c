@@ -1,7 +1,7 @@
 /* ring.c - the mapped ring (facts/ring_format.h): thread slots, allocation counters, the last allocations.
  *
  * The note functions run inside every hooked allocation: atomics and plain stores, a locked instruction
- * every RING_CHUNK events or RING_HELD_BACK bytes, no system call. A thread's first event claims a slot (one gettid). Threads do not tell us when they end: when
+ * every RING_CHUNK events and when live memory has changed by a 64th, no system call. A thread's first event claims a slot (one gettid). Threads do not tell us when they end: when
  * all slots are taken, those of threads that are gone are found by asking the kernel, and handed on.
  */
 #include <errno.h>
@@ -296,8 +296,10 @@ static inline void held(enum alloc_route route, struct ring_tally_route *t, int6
     tell(&ring.routes[route], change);
     return;
   }
+  int64_t enough = __atomic_load_n(&ring.routes[route].live, __ATOMIC_RELAXED) / 64;
+  if (enough > RING_HELD_BACK) enough = RING_HELD_BACK;
   change += __atomic_load_n(&t->held_back, __ATOMIC_RELAXED);
-  if (change >= RING_HELD_BACK || change <= -RING_HELD_BACK) {
+  if (change > enough || -change > enough) {
     tell(&ring.routes[route], change);
     change = 0;
   }
