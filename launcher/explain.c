@@ -31,17 +31,13 @@ static void print_wrapped(const char *label, const char *text) {
   size_t column = (size_t)printf("\n%s\n  ", label) - strlen(label) - 2;
   while (*text) {
     size_t n = strcspn(text, " ");
-    if (column + n > WIDTH) {
+    if (column + 1 + n > WIDTH) {
       fputs("\n  ", stdout);
       column = 2;
     }
-    printf("%.*s", (int)n, text);
-    column += n;
-    text += n;
-    if (!*text) break;
-    putchar(' ');
-    column++;
-    text++;
+    printf("%s%.*s", column > 2 ? " " : "", (int)n, text);
+    column += n + (column > 2);
+    text += n + (text[n] == ' ');
   }
   putchar('\n');
 }
@@ -79,7 +75,8 @@ static void print_all(FILE *to) {
   fputs("Usage: sparkshim explain G<n>|CAUSE\n\nThere are texts for:\n", to);
   for (size_t i = 0; i < TOPICS; i++) {
     const struct cause *cause = find_cause(topics[i].name);
-    fprintf(to, "  %-28s %s\n", topics[i].name, cause ? cause->title : "");
+    const char *title = cause ? cause->title : topics[i].what; /* of a G's text: how it begins */
+    fprintf(to, "  %-28s %.*s\n", topics[i].name, (int)(cause ? strlen(title) : strcspn(title, ".:")), title);
   }
 }
 
