@@ -78,7 +78,11 @@ static void print_processes(FILE *to, const struct runlog *run) {
       more++;
   }
   if (more) fprintf(to, "  and %zu more without a finding\n", more);
-  if (!shown) fputs("No process of this run touched CUDA, so none was watched.\n", to);
+  if (!shown)
+    fputs(
+        "No process of this run was watched: none touched CUDA, or sparkshim was kept out of it (static, set-user-id,\n"
+        "in a container, SPARKSHIM_SKIP); `sparkshim doctor -- CMD` looks into it.\n",
+        to);
 }
 
 static void print_list(FILE *to, const char *label, const struct finding_list *list) {
@@ -107,15 +111,29 @@ static void print_reading_troubles(FILE *to, const struct runlog *run) {
   if (run->foreign) fprintf(to, "%lu records are of a newer version and were skipped.\n", run->foreign);
 }
 
+/* A failed job without a finding must not read as a healthy one. */
+static void print_nothing_found(const struct runlog *run, FILE *to) {
+  bool failed = false;
+  for (size_t i = 0; i < run->jobs; i++) {
+    const struct job_record *job = &run->job[i];
+    failed = failed || (job->ended && (job->signal != FACT_NO_I64 || job->exit));
+  }
+  fputs("Nothing was found.\n", to);
+  if (failed)
+    fputs("The job failed all the same: from a cause that this version does not judge, or whose detector was off.\n",
+          to);
+}
+
 void report_text(const struct runlog *run, FILE *to) {
   struct finding_ref *refs;
   size_t n = runlog_findings(run, VERDICT_INFO, &refs);
   char who[128];
   fprintf(to, "Run %s: %s\n", run->id, verdict_word(runlog_verdict(run)));
+  fprintf(to, "Log: %s\n", run->path);
   print_jobs(to, run);
   print_processes(to, run);
   print_reading_troubles(to, run);
-  if (!n && runlog_verdict(run) == VERDICT_PASS) fputs("Nothing was found.\n", to);
+  if (!n && runlog_verdict(run) == VERDICT_PASS) print_nothing_found(run, to);
   for (size_t i = 0; i < n; i++) print_finding(to, &refs[i]);
   free(refs);
   const struct process *first = report_first_failing(run);
