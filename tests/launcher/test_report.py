@@ -170,6 +170,7 @@ class Report(Logs):
         self.assertEqual(self.report(status=0)["processes"][0]["cwd"], "/data/\uf7ffA")
 
     def test_unreadable(self):
+        self.env["TMPDIR"] = self.state  # report looks there too: not at what others have left in /tmp
         self.assertEqual(self.call(SPARKSHIM, "report").returncode, 3)
         self.assertEqual(self.call(SPARKSHIM, "report", "nothing").returncode, 3)
         self.assertEqual(self.call(SPARKSHIM, "report", "/no/such/folder").returncode, 3)
