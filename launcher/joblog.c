@@ -2,6 +2,7 @@
 #include "joblog.h"
 #include "redact.h"
 #include "procstat.h"
+#include "quiet.h"
 #include "rundir.h"
 #include "clock.h"
 #include "fact_json.h"
@@ -25,7 +26,7 @@ static void append(int file, struct fact *fact) {
   size_t n = fact_json(fact, line, sizeof line);
   if (file < 0 || !n) return;
   /* The header needs no fsync of its own: that of job_start follows. */
-  if (write(file, line, n) > 0 && fact->kind != FACT_KIND_header) fsync(file);
+  if (quiet_write(file, line, n) > 0 && fact->kind != FACT_KIND_header) fsync(file);
 }
 
 static void append_header(int file, const char *run, const char *run_from, const char *host) {

@@ -2,6 +2,7 @@
  * so that lines of two processes do not mix.
  */
 #include "launcher.h"
+#include "quiet.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,8 +21,7 @@ static void write_line(const char *format, va_list args) {
   if (n < 0) return;
   at = strlen(line);
   line[at++] = '\n';
-  ssize_t written = write(STDERR_FILENO, line, at);
-  (void)written; /* a closed or full stderr has nobody to tell */
+  quiet_write(STDERR_FILENO, line, at); /* a closed or full stderr has nobody to tell, and must not end us */
 }
 
 void say(const char *format, ...) {

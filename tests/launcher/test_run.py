@@ -43,6 +43,26 @@ class Status(Case):
         self.assertEqual(self.call(SPARKSHIM, "run", "--help").returncode, 0)
 
 
+class OwnWrites(Case):
+    """The launcher's own writes fail: no signal of theirs reaches launcher or job."""
+
+    def test_no_file_may_grow(self):
+        for script in ("exit 3", "trap 'exit 9' XFSZ; sleep 0.2; exit 3", "kill -9 $$"):
+            plain = self.call("sh", "-c", f"ulimit -f 0; exec sh -c \"{script}\"")
+            watched = self.call("sh", "-c", f"ulimit -f 0; exec {SPARKRUN} sh -c \"{script}\"")
+            self.assertEqual((watched.returncode, watched.stdout, watched.stderr), (plain.returncode, b"", b""), script)
+
+    def test_nobody_reads_stderr(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        nowhere = {"SPARKSHIM_DIR": "/dev/null", "TMPDIR": "/dev/null"}  # the launcher says that no log is kept
+        result = subprocess.run([SPARKRUN, "sh", "-c", "exit 3"], env={**os.environ, **nowhere}, stderr=writer, timeout=60)
+        self.assertEqual(result.returncode, 3)
+        result = subprocess.run([SPARKRUN, "no-such-program-here"], env={**os.environ, **nowhere}, stderr=writer, timeout=60)
+        self.assertEqual(result.returncode, 127)
+        os.close(writer)
+
+
 class PassThrough(Case):
     def test_files_and_process_group(self):
         result = self.call(SPARKRUN, "sh", "-c", "cat; echo err >&2; ls /proc/self/fd | wc -l", stdin=None, input=b"a\0b\n")
