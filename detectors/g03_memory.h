@@ -90,6 +90,7 @@ struct g03_answer {
   char call[FINDING_OBJECT];
   uint64_t t, free, total;
   struct fact_memory mem;
+  bool refused; /* a request had been refused before */
 };
 
 struct g03_state {

@@ -279,10 +279,11 @@ void g03_say_answer(struct finding *f, const struct g03_answer *a, enum verdict 
   add_size(&t, "it counts ", droppable(&r), " of page cache as used");
   if (end) text_add(&t, "; the process ended unsuccessfully right after it");
   evidence_memory(&f->evidence, &a->mem);
-  add_item(&f->evidence, "no request was refused");
+  add_item(&f->evidence, a->refused ? "requests had been refused before" : "no request had been refused until then");
   if (end) add_item(&f->evidence, "not excluded: the process failed for a reason that has nothing to do with memory");
   evidence_end(&f->evidence, a->t, end);
-  add_item_size(&f->ruled_out, "alloc_refused_exhausted: MemAvailable ", r.available, " and no refusal");
+  if (!a->refused)
+    add_item_size(&f->ruled_out, "alloc_refused_exhausted: MemAvailable ", r.available, " and no refusal until then");
   if (end) add_item(&f->fixes, drop_caches);
   add_item(&f->fixes, "size the budget from MemAvailable, not from cudaMemGetInfo (or set it by hand)");
   if (!end) add_item(&f->fixes, drop_caches);

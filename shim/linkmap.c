@@ -184,7 +184,7 @@ void *linkmap_next(const char *symbol) {
 }
 
 bool linkmap_init(void) {
-  struct shim_real real;
+  struct shim_real real = {0};
   if (__atomic_load_n(&shim_real.dl_iterate_phdr, __ATOMIC_ACQUIRE)) return true;
   *(void **)&real.dlopen = linkmap_libc("dlopen");
   *(void **)&real.dlmopen = linkmap_libc("dlmopen");

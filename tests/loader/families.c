@@ -11,8 +11,9 @@ void observe(struct fact *fact) { (void)fact; }
 static int wrong;
 
 static void expect(const char *what, const char *name, const char *found, const char *wanted) {
-  if (wanted ? found && !strcmp(found, wanted) : !found) return;
-  printf("%s %s: %s, not %s\n", what, name, found ? found : "none", wanted ? wanted : "none");
+  const char *none = "none";
+  if (!strcmp(found ? found : none, wanted ? wanted : none)) return;
+  printf("%s %s: %s, not %s\n", what, name, found ? found : none, wanted ? wanted : none);
   wrong++;
 }
 

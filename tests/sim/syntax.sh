@@ -44,6 +44,7 @@ $sim --keep "$dir/world" "$dir/good.scn" -- true || fail "--keep"
 grep -q '^MemTotal: *127535084 kB$' "$dir/world/root/proc/meminfo" || fail "meminfo of the kept world"
 grep -q 'NVIDIA GB10' "$dir/world/root/proc/driver/nvidia/gpus/"*/information || fail "driver's information file"
 [ "$(cat "$dir/world/root/proc/2101/comm")" = /usr/lib/xorg/X ] || fail "comm of another process"
-set -- $(LD_PRELOAD= $sim "$dir/good.scn" -- sh -c 'echo "$SPARKSHIM_ROOT"')
-[ -e "$1" ] && fail "the temporary world is left behind: $1"
+root=$(env -u LD_PRELOAD $sim "$dir/good.scn" -- sh -c 'echo "$SPARKSHIM_ROOT"')
+[ -n "$root" ] || fail "no SPARKSHIM_ROOT in the job"
+[ -e "$root" ] && fail "the temporary world is left behind: $root"
 exit $failures
