@@ -276,7 +276,8 @@ static void on_answer(struct g03_state *s, const struct fact *fact, struct det_o
     return;
   }
   struct g03_answer *a = &s->answer;
-  *a = (struct g03_answer){.seen = true, .refused = s->turn != 0, .t = fact->t, .free = q->free, .total = q->total, .mem = q->mem};
+  *a = (struct g03_answer){
+      .seen = true, .refused = s->turn != 0, .t = fact->t, .free = q->free, .total = q->total, .mem = q->mem};
   text_copy(a->call, sizeof a->call, q->call);
   a->misleading = misleading(a);
   if (!a->misleading || s->answer_shown) return;

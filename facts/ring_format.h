@@ -21,7 +21,7 @@ enum {
   RING_TALLIES = 64,      /* threads with allocation counters of their own; later ones share the first */
   RING_SIZE_CLASSES = 48, /* class = bit length of the size */
   RING_NAME = 48,         /* longest hook name */
-  RING_CHUNK = 16,        /* running numbers that a thread takes at once, so that few events need a locked instruction */
+  RING_CHUNK = 16, /* running numbers that a thread takes at once, so that few events need a locked instruction */
   RING_HELD_BACK = 1 << 20, /* a thread keeps a change in live memory to itself up to a 64th of what is live, and at */
                             /* most this many bytes, before it tells the route */
 };

@@ -161,7 +161,8 @@ static void await_descendants(const struct run *run) {
   enum { MOMENT_MS = 2000, FIRST_LOOK_MS = 20 };
   struct carrier carrier[CARRIERS];
   size_t n = carriers_find(run->id, run->dir, carrier);
-  for (int ms = 0, step = FIRST_LOOK_MS; ms < MOMENT_MS && carriers_with_log(carrier, n); ms += step, step += step / 2) {
+  for (int ms = 0, step = FIRST_LOOK_MS; ms < MOMENT_MS && carriers_with_log(carrier, n);
+       ms += step, step += step / 2) {
     if (step > MOMENT_MS - ms) step = MOMENT_MS - ms;
     struct timespec pause = {.tv_nsec = step * 1000000L};
     nanosleep(&pause, NULL);

@@ -36,7 +36,8 @@ static void *bound_thunk(enum hook_id id, void *real) {
   }
   if (!__atomic_exchange_n(&bind_full_noted, 1, __ATOMIC_RELAXED)) {
     struct fact fact = {.kind = FACT_KIND_note};
-    fact.u.note.text = "all bound thunks are in use: calls through function pointers looked up from now on are not seen";
+    fact.u.note.text =
+        "all bound thunks are in use: calls through function pointers looked up from now on are not seen";
     observe(&fact);
   }
   return real;
@@ -54,12 +55,9 @@ static void *exported_hook(enum hook_id id, const void *real) {
     if (first && is_export_of("libcudart.so.12", "libcudart.so.12", id, real)) return first;
     if (second && is_export_of("libcudart.so.13", "libcudart.so.13", id, real)) return second;
     return NULL;
-  case HOOK_LIB_DRIVER:
-    return is_export_of("libcuda.so.1", NULL, id, real) ? first : NULL;
-  case HOOK_LIB_NCCL:
-    return is_export_of("libnccl.so.2", NULL, id, real) ? first : NULL;
-  default:
-    return NULL;
+  case HOOK_LIB_DRIVER: return is_export_of("libcuda.so.1", NULL, id, real) ? first : NULL;
+  case HOOK_LIB_NCCL: return is_export_of("libnccl.so.2", NULL, id, real) ? first : NULL;
+  default: return NULL;
   }
 }
 

@@ -191,8 +191,8 @@ struct dl_step dl_pre_dlvsym(void *handle, const char *name, const char *node) {
   next_ready();
   id = exchanged(handle, name);
   if (likely(id == HOOK_NONE)) return (struct dl_step){.target = next.dlvsym};
-  void *(*real)(void *, const char *, const char *) =
-      (void *(*)(void *, const char *, const char *))(uintptr_t)next.dlvsym;
+  void *(*real)(void *, const char *,
+                const char *) = (void *(*)(void *, const char *, const char *))(uintptr_t)next.dlvsym;
   return (struct dl_step){.result = exchange(id, real(handle, name, node), "dlvsym")};
 }
 
@@ -201,8 +201,9 @@ struct dl_step dl_pre_dlvsym(void *handle, const char *name, const char *node) {
 /* Symbols whose absence is a fault of the CUDA or PyTorch installation (facts/abi_and_env.md in short: the prefix of
  * the missing symbol tells which part does not fit). */
 static bool symbol_concerns(const char *symbol) {
-  static const char prefixes[][12] = {"cuda", "__cuda", "cublas", "cudnn", "nvrtc", "nccl", "_ZN3c10", "_ZNK3c10",
-                                      "_ZN2at", "_ZNK2at", "_ZN5torch", "torch_", "aoti_torch_", "cusparse", "cufft"};
+  static const char prefixes[][12] = {"cuda",      "__cuda",  "cublas",      "cudnn",    "nvrtc",
+                                      "nccl",      "_ZN3c10", "_ZNK3c10",    "_ZN2at",   "_ZNK2at",
+                                      "_ZN5torch", "torch_",  "aoti_torch_", "cusparse", "cufft"};
   if (symbol[0] == 'c' && symbol[1] == 'u' && symbol[2] >= 'A' && symbol[2] <= 'Z') return true;
   for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
     if (str_starts(symbol, prefixes[i])) return true;

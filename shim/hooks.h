@@ -14,7 +14,7 @@ void *hook_at(enum hook_id id, enum hook_place place);
 
 /* bind.c: shared with thunk.S, which knows layout and size: 32 bytes a slot. */
 struct bind_slot {
-  uint64_t key;  /* real pointer and hook id; 0 = free. Taken by compare and exchange, never given back */
+  uint64_t key; /* real pointer and hook id; 0 = free. Taken by compare and exchange, never given back */
   void *real;
   void *target;
   void *unused;

@@ -90,7 +90,9 @@ const char *family_in_text(const char *text) {
 
 static int read_changes(struct dl_phdr_info *info, size_t size, void *data) {
   unsigned long long *changes = data;
-  *changes = size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs ? info->dlpi_adds + info->dlpi_subs : 0;
+  *changes = size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs
+                 ? info->dlpi_adds + info->dlpi_subs
+                 : 0;
   return 1;
 }
 

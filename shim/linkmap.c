@@ -28,7 +28,7 @@ static const void *dynamic_address(uintptr_t base, ElfW(Addr) value) {
   return (const void *)(value < base ? base + value : value);
 }
 
-bool linkmap_parse(uintptr_t base, const ElfW(Dyn) *dynamic, struct linkmap_object *out) {
+bool linkmap_parse(uintptr_t base, const ElfW(Dyn) * dynamic, struct linkmap_object *out) {
   struct linkmap_object object = {.base = base};
   const ElfW(Dyn) *soname = NULL;
   if (!dynamic) return false;
@@ -55,7 +55,7 @@ bool linkmap_parse(uintptr_t base, const ElfW(Dyn) *dynamic, struct linkmap_obje
   return true;
 }
 
-const ElfW(Dyn) *linkmap_dynamic(const struct dl_phdr_info *info) {
+const ElfW(Dyn) * linkmap_dynamic(const struct dl_phdr_info *info) {
   for (unsigned i = 0; i < info->dlpi_phnum; i++)
     if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
       return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
@@ -146,9 +146,7 @@ bool linkmap_is_ours(const void *p) {
 
 static const struct link_map *first_map(void) { return &loader_debug ? loader_debug.r_map : NULL; }
 
-static bool is_libc(const struct link_map *map) {
-  return map->l_name && str_equal(str_base(map->l_name), "libc.so.6");
-}
+static bool is_libc(const struct link_map *map) { return map->l_name && str_equal(str_base(map->l_name), "libc.so.6"); }
 
 static void *find_in_map(const struct link_map *map, const char *symbol) {
   struct linkmap_object object;

@@ -11,17 +11,17 @@ struct linkmap_object {
   uintptr_t base;
   const char *soname; /* NULL without DT_SONAME */
   const char *strings;
-  const ElfW(Sym) *symbols;
+  const ElfW(Sym) * symbols;
   const uint32_t *gnu_hash;  /* NULL without DT_GNU_HASH */
   const uint32_t *sysv_hash; /* NULL without DT_HASH */
-  const ElfW(Half) *versions;
-  const ElfW(Verdef) *nodes;
+  const ElfW(Half) * versions;
+  const ElfW(Verdef) * nodes;
 };
 
 /* Reads `dynamic` of an object loaded at `base`. No libc; false when it has no symbol table. */
-bool linkmap_parse(uintptr_t base, const ElfW(Dyn) *dynamic, struct linkmap_object *out);
+bool linkmap_parse(uintptr_t base, const ElfW(Dyn) * dynamic, struct linkmap_object *out);
 /* The dynamic section behind program headers, or NULL. */
-const ElfW(Dyn) *linkmap_dynamic(const struct dl_phdr_info *info);
+const ElfW(Dyn) * linkmap_dynamic(const struct dl_phdr_info *info);
 /* Address of a defined function or variable in one object; `node` as in linkmap_symbol(). */
 void *linkmap_find(const struct linkmap_object *object, const char *node, const char *symbol);
 /* What the application would have been bound to without this library: the first definition behind ours in the

@@ -22,15 +22,25 @@
 
 typedef int execve_fn(const char *, char *const[], char *const[]);
 typedef int execv_fn(const char *, char *const[]);
-typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[],
-                     char *const[]);
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                     char *const[], char *const[]);
 typedef pid_t waitpid_fn(pid_t, int *, int);
 typedef pid_t wait4_fn(pid_t, int *, int, struct rusage *);
 typedef int waitid_fn(idtype_t, id_t, siginfo_t *, int);
 
 /* Filled while waking; before, and for programs that never wake, looked up call by call. */
-enum process_call { CALL_execve, CALL_execv, CALL_execvp, CALL_execvpe, CALL_posix_spawn, CALL_posix_spawnp, CALL_waitpid,
-                    CALL_wait4, CALL_waitid, CALLS };
+enum process_call {
+  CALL_execve,
+  CALL_execv,
+  CALL_execvp,
+  CALL_execvpe,
+  CALL_posix_spawn,
+  CALL_posix_spawnp,
+  CALL_waitpid,
+  CALL_wait4,
+  CALL_waitid,
+  CALLS
+};
 static void *next_calls[CALLS];
 static struct ring_child *word_place;
 
@@ -130,8 +140,8 @@ static void spawned(int result, const pid_t *pid, const char *program, char *con
   if (result == 0 && pid && is_awake() && is_ptxas(program)) leave_word((uint32_t)*pid, program, argv);
 }
 
-int hook_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-                     char *const argv[], char *const envp[]) {
+int hook_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                     const posix_spawnattr_t *attr, char *const argv[], char *const envp[]) {
   int result = ((spawn_fn *)(uintptr_t)NEXT(posix_spawn))(pid, path, actions, attr, argv, envp);
   spawned(result, pid, path, argv);
   return result;

@@ -35,7 +35,16 @@ enum hook_id {
 };
 
 /* Where an allocation comes from. Order is the ring's order of counters. */
-enum alloc_route { ROUTE_DEVICE, ROUTE_MANAGED, ROUTE_PINNED, ROUTE_POOL, ROUTE_VMM, ROUTE_ARRAY, ROUTE_NCCL, ROUTE_COUNT };
+enum alloc_route {
+  ROUTE_DEVICE,
+  ROUTE_MANAGED,
+  ROUTE_PINNED,
+  ROUTE_POOL,
+  ROUTE_VMM,
+  ROUTE_ARRAY,
+  ROUTE_NCCL,
+  ROUTE_COUNT
+};
 
 /* ---- this thread (thread.c): initial-exec TLS, at most 64 bytes --------------------------------------- */
 struct shim_thread {
@@ -43,9 +52,9 @@ struct shim_thread {
   void *real;             /* set by a bound thunk just before it jumps to hook_<name>__any; read there first */
   uint32_t depth;         /* nesting of hooked calls: only the outermost counts */
   uint32_t busy;          /* inside our own slow path: pass everything through */
-  uintptr_t frame;        /* stack frame of the outermost hooked call: one entered above it shows that a longjmp left it */
-  const char *asked;      /* family object asked for by the last tail-jumped dlopen, judged at the next event */
-  uint32_t last_dl;       /* dl.c: which loader function this thread called last */
+  uintptr_t frame;   /* stack frame of the outermost hooked call: one entered above it shows that a longjmp left it */
+  const char *asked; /* family object asked for by the last tail-jumped dlopen, judged at the next event */
+  uint32_t last_dl;  /* dl.c: which loader function this thread called last */
 };
 extern __thread struct shim_thread shim_thread __attribute__((tls_model("initial-exec")));
 
@@ -66,13 +75,13 @@ static inline bool shim_same_process(void) {
 
 /* ---- settings: SPARKSHIM_* read once in shim_wake ------------------------------------------------------ */
 struct shim_settings {
-  const char *root;       /* SPARKSHIM_ROOT or NULL */
-  const char *dir;        /* SPARKSHIM_DIR or NULL */
-  bool stderr_on;         /* SPARKSHIM_STDERR != 0 */
-  bool thread_on;         /* SPARKSHIM_THREAD != 0 */
-  uint32_t detectors;     /* det_mask() of SPARKSHIM_DETECTORS */
-  uint32_t ring_allocs;   /* entries of the allocation ring */
-  bool injected;          /* loaded by the driver (CUDA_INJECTION64_PATH): nothing is interposed */
+  const char *root;     /* SPARKSHIM_ROOT or NULL */
+  const char *dir;      /* SPARKSHIM_DIR or NULL */
+  bool stderr_on;       /* SPARKSHIM_STDERR != 0 */
+  bool thread_on;       /* SPARKSHIM_THREAD != 0 */
+  uint32_t detectors;   /* det_mask() of SPARKSHIM_DETECTORS */
+  uint32_t ring_allocs; /* entries of the allocation ring */
+  bool injected;        /* loaded by the driver (CUDA_INJECTION64_PATH): nothing is interposed */
 };
 extern struct shim_settings shim_settings;
 /* Value of an environment variable by our own walk of environ (/proc/self/environ before libc is up), or NULL. */

@@ -5,8 +5,8 @@
 
 #include "world.h"
 
-#define STANDIN_STUB(symbol)                                             \
-  __attribute__((weak, visibility("default"))) int symbol(void);         \
+#define STANDIN_STUB(symbol)                                     \
+  __attribute__((weak, visibility("default"))) int symbol(void); \
   int symbol(void) { return unsupported(#symbol); }
 
 #if defined(__x86_64__)
@@ -14,8 +14,8 @@
 #else
 #define STANDIN_JUMP "hint 34\n\tb " /* bti c */
 #endif
-#define STANDIN_TWIN(symbol, twin)                                       \
-  __asm__(".text\n\t.p2align 4\n\t.globl " #twin "\n\t.type " #twin ", %function\n" #twin ":\n\t.cfi_startproc\n\t" \
-          STANDIN_JUMP #symbol "\n\t.cfi_endproc\n\t.size " #twin ", . - " #twin "\n");
+#define STANDIN_TWIN(symbol, twin)                                                        \
+  __asm__(".text\n\t.p2align 4\n\t.globl " #twin "\n\t.type " #twin ", %function\n" #twin \
+          ":\n\t.cfi_startproc\n\t" STANDIN_JUMP #symbol "\n\t.cfi_endproc\n\t.size " #twin ", . - " #twin "\n");
 
 #endif

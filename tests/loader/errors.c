@@ -6,8 +6,10 @@
 static void open_each(char **paths) {
   for (; *paths; paths++) {
     void *handle = dlopen(*paths, RTLD_NOW);
-    if (!handle) say_error("open");
-    else puts("open: well");
+    if (!handle)
+      say_error("open");
+    else
+      puts("open: well");
   }
 }
 

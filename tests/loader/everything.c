@@ -6,7 +6,7 @@
 #define ROW_DRIVER(name) FUNCTION(name)
 #define ROW_NCCL(name) FUNCTION(name)
 #define FUNCTION(name) \
-  int name(void); \
+  int name(void);      \
   int name(void) { return __LINE__; }
 #include "hooks.def"
 

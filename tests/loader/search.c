@@ -9,8 +9,12 @@ int shared_word(void);
 int shared_word(void) { return 1; }
 
 static void open_all(void) {
-  static const char *const names[] = {"libsubject.so", "$ORIGIN/loader_files/origin/libsubject_origin.so",
-                                      "./nowhere/libsubject.so", "libsubject_of_library.so", "", "libnowhere.so.7"};
+  static const char *const names[] = {"libsubject.so",
+                                      "$ORIGIN/loader_files/origin/libsubject_origin.so",
+                                      "./nowhere/libsubject.so",
+                                      "libsubject_of_library.so",
+                                      "",
+                                      "libnowhere.so.7"};
   for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
     void *handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
     printf("%s is %sloaded\n", names[i], handle ? "" : "not ");

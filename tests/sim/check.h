@@ -9,13 +9,13 @@
 
 static int check_failures;
 
-#define EQUAL(actual, expected)                                                                          \
-  do {                                                                                                   \
-    long long a_ = (long long)(actual), e_ = (long long)(expected);                                      \
-    if (a_ != e_) {                                                                                      \
-      printf("%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, a_, e_);                      \
-      check_failures++;                                                                                  \
-    }                                                                                                    \
+#define EQUAL(actual, expected)                                                     \
+  do {                                                                              \
+    long long a_ = (long long)(actual), e_ = (long long)(expected);                 \
+    if (a_ != e_) {                                                                 \
+      printf("%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, a_, e_); \
+      check_failures++;                                                             \
+    }                                                                               \
   } while (0)
 
 /* A figure of the machine's meminfo in kB, read as any program reads it; -1 when it is not there. */

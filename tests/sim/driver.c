@@ -80,7 +80,8 @@ static void contents(void) {
 }
 
 static void virtual_memory(void) {
-  CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+  CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                              .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
   CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUmemGenericAllocationHandle h;
   CUdeviceptr va;
@@ -135,7 +136,10 @@ static void timeline(void) {
 static CUresult load_ptx(const char *target, const char *version) {
   CUmodule m;
   char text[256];
-  snprintf(text, sizeof text, "// made by hand\n.version %s\n.target %s\n.address_size 64\n.visible .entry twice(.param .u64 p)\n{ ret; }\n", version, target);
+  snprintf(
+      text, sizeof text,
+      "// made by hand\n.version %s\n.target %s\n.address_size 64\n.visible .entry twice(.param .u64 p)\n{ ret; }\n",
+      version, target);
   CUresult r = cuModuleLoadData(&m, text);
   return r ? r : cuModuleUnload(m);
 }
@@ -198,7 +202,9 @@ static void forked_capture(void) {
   CUdeviceptr d;
   size_t nodes = 0;
   unsigned word = 0;
-  EQUAL(cuStreamCreate(&a, 1) | cuStreamCreate(&b, 1) | cuEventCreate(&fork_point, 2) | cuEventCreate(&join_point, 2) | cuMemAlloc(&d, 64), 0);
+  EQUAL(cuStreamCreate(&a, 1) | cuStreamCreate(&b, 1) | cuEventCreate(&fork_point, 2) | cuEventCreate(&join_point, 2) |
+            cuMemAlloc(&d, 64),
+        0);
   EQUAL(cuMemsetD32(d, 1, 1), 0);
   EQUAL(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
   EQUAL(cuEventRecord(fork_point, a) | cuStreamWaitEvent(b, fork_point, 0) | cuMemsetD32Async(d, 9, 1, b), 0);

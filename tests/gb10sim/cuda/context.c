@@ -143,21 +143,21 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0},
     {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 15},
     {CU_DEVICE_ATTRIBUTE_TCC_DRIVER, 0},
-    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 25165824},                 /* ASSUMED: 24 MiB */
-    {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 15728640},  /* ASSUMED */
+    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 25165824},                  /* ASSUMED: 24 MiB */
+    {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 15728640},   /* ASSUMED */
     {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 134217728}, /* ASSUMED */
-    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 256},            /* LPDDR5X-8533, 273 GB/s: 256 bit */
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 256},             /* LPDDR5X-8533, 273 GB/s: 256 bit */
     {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 4266000},
-    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 1},                   /* ASSUMED */
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 1}, /* ASSUMED */
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
     {CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD, 0},
-    {CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, 1},         /* ASSUMED: coherent link between CPU and GPU */
+    {CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, 1}, /* ASSUMED: coherent link between CPU and GPU */
     {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 64},
-    {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 1},               /* ASSUMED: address translation shared with the CPU */
+    {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 1}, /* ASSUMED: address translation shared with the CPU */
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
@@ -173,7 +173,7 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 1},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0},
-    {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0},                    /* ASSUMED */
+    {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0}, /* ASSUMED */
     {CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 1},
@@ -197,18 +197,12 @@ static int attribute_of_world(CUdevice_attribute a, int *value) {
   for (int i = w->n_attributes; i-- > 0;)
     if (w->attribute[i].attribute == (int)a) return *value = w->attribute[i].value, 0;
   switch ((int)a) {
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-    return *value = (int)w->scalar[SCALAR_cc_major], 0;
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-    return *value = (int)w->scalar[SCALAR_cc_minor], 0;
-  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    return *value = (int)w->scalar[SCALAR_sms], 0;
-  case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-    return *value = (int)w->scalar[SCALAR_integrated], 0;
-  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-    return *value = (int)w->scalar[SCALAR_gpu_app_clock] * 1000, 0;
-  default:
-    return -1;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return *value = (int)w->scalar[SCALAR_cc_major], 0;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return *value = (int)w->scalar[SCALAR_cc_minor], 0;
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return *value = (int)w->scalar[SCALAR_sms], 0;
+  case CU_DEVICE_ATTRIBUTE_INTEGRATED: return *value = (int)w->scalar[SCALAR_integrated], 0;
+  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return *value = (int)w->scalar[SCALAR_gpu_app_clock] * 1000, 0;
+  default: return -1;
   }
 }
 
@@ -228,9 +222,16 @@ EXPORT CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *p, CUdevice d) {
   ENTER("cuDeviceGetProperties", 0);
   CHECK_DEVICE(d);
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  *p = (CUdevprop){.maxThreadsPerBlock = 1024, .maxThreadsDim = {1024, 1024, 64}, .maxGridSize = {2147483647, 65535, 65535},
-                   .sharedMemPerBlock = 49152, .totalConstantMemory = 65536, .SIMDWidth = 32, .memPitch = 2147483647,
-                   .regsPerBlock = 65536, .clockRate = (int)figure(SCALAR_gpu_app_clock) * 1000, .textureAlign = 512};
+  *p = (CUdevprop){.maxThreadsPerBlock = 1024,
+                   .maxThreadsDim = {1024, 1024, 64},
+                   .maxGridSize = {2147483647, 65535, 65535},
+                   .sharedMemPerBlock = 49152,
+                   .totalConstantMemory = 65536,
+                   .SIMDWidth = 32,
+                   .memPitch = 2147483647,
+                   .regsPerBlock = 65536,
+                   .clockRate = (int)figure(SCALAR_gpu_app_clock) * 1000,
+                   .textureAlign = 512};
   return CUDA_SUCCESS;
 }
 

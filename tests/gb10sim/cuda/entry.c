@@ -5,14 +5,16 @@
 
 #include "internal.h"
 
-static int state; /* atomic: 0 before cuInit, 1 after, 2 in a child forked after cuInit */
+static int state;  /* atomic: 0 before cuInit, 1 after, 2 in a child forked after cuInit */
 static int sticky; /* atomic: CUresult that every call now returns */
 
 static void forked_child(void) {
   if (__atomic_load_n(&state, __ATOMIC_ACQUIRE)) __atomic_store_n(&state, 2, __ATOMIC_RELEASE);
 }
 
-struct world *driver_world(void) { return world_get(); }
+struct world *driver_world(void) {
+  return world_get();
+}
 
 CUresult driver_state(void) {
   if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != 1) return CUDA_ERROR_NOT_INITIALIZED;
@@ -29,11 +31,8 @@ CUresult driver_fault(CUresult error) {
   case CUDA_ERROR_MISALIGNED_ADDRESS:
   case CUDA_ERROR_INVALID_ADDRESS_SPACE:
   case CUDA_ERROR_INVALID_PC:
-  case CUDA_ERROR_LAUNCH_FAILED:
-    __atomic_store_n(&sticky, (int)error, __ATOMIC_RELEASE);
-    break;
-  default:
-    break;
+  case CUDA_ERROR_LAUNCH_FAILED: __atomic_store_n(&sticky, (int)error, __ATOMIC_RELEASE); break;
+  default: break;
   }
   return error;
 }
@@ -123,7 +122,8 @@ static CUdriverProcAddressQueryResult look_up(const char *name, int version, boo
   int driver = w ? (int)w->scalar[SCALAR_driver_cuda] : CUDA_VERSION;
   CUdriverProcAddressQueryResult result = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   *ret = NULL;
-  for (int i = first_row(name); i >= 0 && i < (int)(sizeof table / sizeof table[0]) && !strcmp(table[i].name, name); i++) {
+  for (int i = first_row(name); i >= 0 && i < (int)(sizeof table / sizeof table[0]) && !strcmp(table[i].name, name);
+       i++) {
     if (table[i].version > driver) break;
     if (table[i].version > version) {
       if (!*ret) result = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
@@ -147,7 +147,8 @@ EXPORT CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int 
   int rule = world_call("cuGetProcAddress", 0);
   if (rule) return (CUresult)rule;
   if (!symbol || !pfn || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
-  CUdriverProcAddressQueryResult found = look_up(symbol, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, pfn);
+  CUdriverProcAddressQueryResult found = look_up(symbol, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+                                                 pfn);
   if (status) *status = found;
   return found == CU_GET_PROC_ADDRESS_SUCCESS || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -79,22 +79,14 @@ static void graph_free(CUgraph g) {
 
 static CUgraphNodeType type_of(const struct op *op) {
   switch (op->kind) {
-  case OP_COPY:
-    return CU_GRAPH_NODE_TYPE_MEMCPY;
-  case OP_SET:
-    return CU_GRAPH_NODE_TYPE_MEMSET;
-  case OP_HOST:
-    return CU_GRAPH_NODE_TYPE_HOST;
-  case OP_KERNEL:
-    return CU_GRAPH_NODE_TYPE_KERNEL;
-  case OP_EVENT:
-    return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-  case OP_WAIT:
-    return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-  case OP_CHILD:
-    return CU_GRAPH_NODE_TYPE_GRAPH;
-  default:
-    return CU_GRAPH_NODE_TYPE_EMPTY;
+  case OP_COPY: return CU_GRAPH_NODE_TYPE_MEMCPY;
+  case OP_SET: return CU_GRAPH_NODE_TYPE_MEMSET;
+  case OP_HOST: return CU_GRAPH_NODE_TYPE_HOST;
+  case OP_KERNEL: return CU_GRAPH_NODE_TYPE_KERNEL;
+  case OP_EVENT: return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  case OP_WAIT: return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  case OP_CHILD: return CU_GRAPH_NODE_TYPE_GRAPH;
+  default: return CU_GRAPH_NODE_TYPE_EMPTY;
   }
 }
 
@@ -160,7 +152,8 @@ EXPORT CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode 
   return begin(s, graph_new(), mode, NULL, 0);
 }
 
-EXPORT CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *after, const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode) {
+EXPORT CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *after,
+                                                    const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode) {
   ENTER_CONTEXT("cuStreamBeginCaptureToGraph", 0);
   (void)edges;
   if (!graph_valid(g)) return CUDA_ERROR_INVALID_VALUE;
@@ -188,16 +181,21 @@ EXPORT CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStat
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
   struct capture *c = s->capture;
-  *status = !c ? CU_STREAM_CAPTURE_STATUS_NONE : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *status = !c           ? CU_STREAM_CAPTURE_STATUS_NONE
+            : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return CUDA_SUCCESS;
 }
 
-static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **after, size_t *n) {
+static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                             const CUgraphNode **after, size_t *n) {
   CUstream s = stream_get(handle);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
   struct capture *c = s->capture;
-  *status = !c ? CU_STREAM_CAPTURE_STATUS_NONE : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *status = !c           ? CU_STREAM_CAPTURE_STATUS_NONE
+            : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (!c) return CUDA_SUCCESS;
   if (id) *id = c->id;
   if (graph) *graph = c->graph;
@@ -206,12 +204,15 @@ static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuu
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **after, size_t *n) {
+EXPORT CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                                  CUgraph *graph, const CUgraphNode **after, size_t *n) {
   ENTER_CONTEXT("cuStreamGetCaptureInfo_v2", 0);
   return capture_info(s, status, id, graph, after, n);
 }
 
-EXPORT CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **after, const CUgraphEdgeData **edges, size_t *n) {
+EXPORT CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                                  CUgraph *graph, const CUgraphNode **after,
+                                                  const CUgraphEdgeData **edges, size_t *n) {
   ENTER_CONTEXT("cuStreamGetCaptureInfo_v3", 0);
   if (edges) *edges = NULL;
   return capture_info(s, status, id, graph, after, n);
@@ -234,7 +235,8 @@ EXPORT CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream s, CUgraphNod
   return update_dependencies(s, after, n, flags);
 }
 
-EXPORT CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream s, CUgraphNode *after, const CUgraphEdgeData *edges, size_t n, unsigned flags) {
+EXPORT CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream s, CUgraphNode *after,
+                                                             const CUgraphEdgeData *edges, size_t n, unsigned flags) {
   ENTER_CONTEXT("cuStreamUpdateCaptureDependencies_v2", 0);
   (void)edges;
   return update_dependencies(s, after, n, flags);
@@ -277,7 +279,8 @@ EXPORT CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *out, CUgraph g, const C
   return add(out, g, after, n, &(struct op){.kind = OP_EMPTY});
 }
 
-static CUresult kernel_op(struct op *op, CUfunction f, CUkernel k, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+static CUresult kernel_op(struct op *op, CUfunction f, CUkernel k, const unsigned grid[3], const unsigned block[3],
+                          unsigned shared) {
   CUfunction found = function_get(f ? (void *)f : (void *)k);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
   *op = (struct op){.kind = OP_KERNEL, .u.kernel = {.f = found, .shared = shared}};
@@ -286,29 +289,41 @@ static CUresult kernel_op(struct op *op, CUfunction f, CUkernel k, const unsigne
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, const CUDA_KERNEL_NODE_PARAMS *p) {
+EXPORT CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+                                                const CUDA_KERNEL_NODE_PARAMS *p) {
   ENTER_CONTEXT("cuGraphAddKernelNode_v2", 0);
   struct op op;
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  CUresult r = kernel_op(&op, p->func, p->kern, (unsigned[]){p->gridDimX, p->gridDimY, p->gridDimZ}, (unsigned[]){p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes);
+  CUresult r = kernel_op(&op, p->func, p->kern, (unsigned[]){p->gridDimX, p->gridDimY, p->gridDimZ},
+                         (unsigned[]){p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes);
   return r ? r : add(out, g, after, n, &op);
 }
 
-EXPORT CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, const CUDA_HOST_NODE_PARAMS *p) {
+EXPORT CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+                                           const CUDA_HOST_NODE_PARAMS *p) {
   ENTER_CONTEXT("cuGraphAddHostNode", 0);
   if (!p || !p->fn) return CUDA_ERROR_INVALID_VALUE;
   return add(out, g, after, n, &(struct op){.kind = OP_HOST, .u.host = {p->fn, p->userData}});
 }
 
-EXPORT CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c) {
+EXPORT CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+                                             const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c) {
   ENTER_CONTEXT("cuGraphAddMemsetNode", 0);
   (void)c;
-  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return CUDA_ERROR_INVALID_VALUE;
-  struct op op = {.kind = OP_SET, .u.set = {.dst = (char *)(uintptr_t)p->dst, .pitch = p->pitch, .width = p->width * p->elementSize, .height = p->height, .value = p->value, .element = p->elementSize}};
+  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+    return CUDA_ERROR_INVALID_VALUE;
+  struct op op = {.kind = OP_SET,
+                  .u.set = {.dst = (char *)(uintptr_t)p->dst,
+                            .pitch = p->pitch,
+                            .width = p->width * p->elementSize,
+                            .height = p->height,
+                            .value = p->value,
+                            .element = p->elementSize}};
   return add(out, g, after, n, &op);
 }
 
-EXPORT CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, CUgraph child);
+EXPORT CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+                                                 CUgraph child);
 
 static CUgraph graph_copy(CUgraph from) {
   CUgraph g = graph_new();
@@ -327,7 +342,8 @@ static CUgraph graph_copy(CUgraph from) {
   return g;
 }
 
-EXPORT CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, CUgraph child) {
+EXPORT CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+                                                 CUgraph child) {
   ENTER("cuGraphAddChildGraphNode", 0);
   if (!graph_valid(child)) return CUDA_ERROR_INVALID_VALUE;
   return add(out, g, after, n, &(struct op){.kind = OP_CHILD, .u.child = {graph_copy(child)}});
@@ -374,7 +390,8 @@ EXPORT CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode
   return dependencies(node, out, n);
 }
 
-EXPORT CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges, size_t *n) {
+EXPORT CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges,
+                                                      size_t *n) {
   ENTER("cuGraphNodeGetDependencies_v2", 0);
   CUresult r = dependencies(node, out, n);
   if (!r && edges && out) memset(edges, 0, *n * sizeof *edges);
@@ -392,8 +409,14 @@ EXPORT CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KER
   ENTER("cuGraphKernelNodeGetParams_v2", 0);
   if (!node_valid(node) || node->op.kind != OP_KERNEL || !p) return CUDA_ERROR_INVALID_VALUE;
   const struct op *op = &node->op;
-  *p = (CUDA_KERNEL_NODE_PARAMS){.func = op->u.kernel.f, .gridDimX = op->u.kernel.grid[0], .gridDimY = op->u.kernel.grid[1], .gridDimZ = op->u.kernel.grid[2],
-                                 .blockDimX = op->u.kernel.block[0], .blockDimY = op->u.kernel.block[1], .blockDimZ = op->u.kernel.block[2], .sharedMemBytes = op->u.kernel.shared};
+  *p = (CUDA_KERNEL_NODE_PARAMS){.func = op->u.kernel.f,
+                                 .gridDimX = op->u.kernel.grid[0],
+                                 .gridDimY = op->u.kernel.grid[1],
+                                 .gridDimZ = op->u.kernel.grid[2],
+                                 .blockDimX = op->u.kernel.block[0],
+                                 .blockDimY = op->u.kernel.block[1],
+                                 .blockDimZ = op->u.kernel.block[2],
+                                 .sharedMemBytes = op->u.kernel.shared};
   return CUDA_SUCCESS;
 }
 
@@ -418,7 +441,9 @@ EXPORT CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *out, CUgraph g, CUgra
 
 EXPORT CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned long long flags) {
   ENTER_CONTEXT("cuGraphInstantiateWithFlags", 0);
-  if (flags & ~(unsigned long long)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (flags & ~(unsigned long long)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
+    return CUDA_ERROR_NOT_SUPPORTED;
   return instantiate(out, g);
 }
 
@@ -483,7 +508,8 @@ EXPORT CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphEx
 
 /* ---- user objects ---- */
 
-EXPORT CUresult CUDAAPI cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy, unsigned references, unsigned flags) {
+EXPORT CUresult CUDAAPI cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy, unsigned references,
+                                           unsigned flags) {
   ENTER("cuUserObjectCreate", 0);
   if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
   CUuserObject o = calloc(1, sizeof *o);
@@ -542,7 +568,8 @@ EXPORT CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice d, CUgraphMem_attr
 
 EXPORT CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice d, CUgraphMem_attribute a, void *value) {
   ENTER("cuDeviceSetGraphMemAttribute", 0);
-  if (d || !value || (a != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH && a != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)) return CUDA_ERROR_INVALID_VALUE;
+  if (d || !value || (a != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH && a != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+    return CUDA_ERROR_INVALID_VALUE;
   return *(cuuint64_t *)value ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 

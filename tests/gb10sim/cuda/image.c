@@ -13,7 +13,14 @@
 #include "image.h"
 #include "internal.h"
 
-enum { WRAPPER = 0x466243B1, FATBIN = (int)0xBA55ED50, KIND_PTX = 1, KIND_CUBIN = 2, KIND_CUBIN_OLD = 4, EM_CUDA_ = 190 };
+enum {
+  WRAPPER = 0x466243B1,
+  FATBIN = (int)0xBA55ED50,
+  KIND_PTX = 1,
+  KIND_CUBIN = 2,
+  KIND_CUBIN_OLD = 4,
+  EM_CUDA_ = 190
+};
 enum { FLAG_LZ4 = 0x2000, FLAG_ZSTD = 0x8000, FLAG_A = 0x100000, FLAG_F = 0x200000 };
 
 struct entry {
@@ -26,7 +33,9 @@ struct entry {
   uint64_t flags, reserved, uncompressed;
 };
 
-static int device_arch(void) { return (int)(driver_world()->scalar[SCALAR_cc_major] * 10 + driver_world()->scalar[SCALAR_cc_minor]); }
+static int device_arch(void) {
+  return (int)(driver_world()->scalar[SCALAR_cc_major] * 10 + driver_world()->scalar[SCALAR_cc_minor]);
+}
 
 static bool accepted(int arch, char suffix) {
   char word[24];
@@ -75,7 +84,8 @@ static void consider(struct choice *c, const struct entry *e, const char *payloa
   char suffix = suffix_of(e->flags);
   bool packed = e->flags & (FLAG_LZ4 | FLAG_ZSTD);
   int r = rank((int)e->arch, suffix);
-  struct image found = {.arch = (int)e->arch, .ptx = e->kind == KIND_PTX, .at = packed ? NULL : payload, .size = e->payload};
+  struct image found = {
+      .arch = (int)e->arch, .ptx = e->kind == KIND_PTX, .at = packed ? NULL : payload, .size = e->payload};
   if ((e->kind == KIND_CUBIN || e->kind == KIND_CUBIN_OLD) && cubin_loads((int)e->arch, suffix) && r > c->cubin_rank &&
       !environment_on("CUDA_FORCE_PTX_JIT")) {
     c->cubin_rank = r;
@@ -100,11 +110,15 @@ static CUresult choose_fatbin(const char *data, struct image *ret) {
   while (at + sizeof(struct entry) <= end) {
     struct entry e;
     memcpy(&e, at, sizeof e);
-    if (e.header < 64 || e.payload > (uint64_t)(end - at) || e.header > (uint64_t)(end - at) - e.payload) return CUDA_ERROR_INVALID_IMAGE;
+    if (e.header < 64 || e.payload > (uint64_t)(end - at) || e.header > (uint64_t)(end - at) - e.payload)
+      return CUDA_ERROR_INVALID_IMAGE;
     consider(&c, &e, at + e.header);
     at += e.header + e.payload;
   }
-  if (!c.cubin_rank && !c.ptx_rank) return c.too_new ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION : c.jit_off ? CUDA_ERROR_JIT_COMPILATION_DISABLED : CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (!c.cubin_rank && !c.ptx_rank)
+    return c.too_new   ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+           : c.jit_off ? CUDA_ERROR_JIT_COMPILATION_DISABLED
+                       : CUDA_ERROR_NO_BINARY_FOR_GPU;
   *ret = c.cubin_rank ? c.cubin : c.ptx;
   return CUDA_SUCCESS;
 }
@@ -143,7 +157,9 @@ static CUresult choose_cubin(const char *data, struct image *ret) {
 }
 
 /* Base targets have no FP4 conversion or FP4 matrix product: ptxas refuses them. */
-static bool needs_family(const char *text, char suffix) { return !suffix && (strstr(text, "e2m1x2") || strstr(text, "kind::mxf4")); }
+static bool needs_family(const char *text, char suffix) {
+  return !suffix && (strstr(text, "e2m1x2") || strstr(text, "kind::mxf4"));
+}
 
 static CUresult choose_ptx(const char *text, struct image *ret) {
   const char *version = strstr(text, ".version"), *target = strstr(text, ".target");
@@ -180,7 +196,8 @@ static bool elf_names(const char *data, size_t size, bool variables, visit_fn vi
   Elf64_Ehdr h;
   if (size < sizeof h) return false;
   memcpy(&h, data, sizeof h);
-  if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > size || (size - h.e_shoff) / sizeof(Elf64_Shdr) < h.e_shnum) return false;
+  if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > size || (size - h.e_shoff) / sizeof(Elf64_Shdr) < h.e_shnum)
+    return false;
   const Elf64_Shdr *s = (const void *)(data + h.e_shoff);
   for (int i = 0; i < h.e_shnum; i++) {
     if (s[i].sh_type != SHT_SYMTAB || s[i].sh_link >= h.e_shnum) continue;
@@ -188,7 +205,8 @@ static bool elf_names(const char *data, size_t size, bool variables, visit_fn vi
     const char *strings = data + s[s[i].sh_link].sh_offset;
     for (uint64_t k = 0; k < s[i].sh_size / sizeof *sym; k++) {
       unsigned char type = ELF64_ST_TYPE(sym[k].st_info);
-      bool fits = variables ? type == STT_OBJECT && sym[k].st_shndx != SHN_UNDEF : type == STT_FUNC && sym[k].st_other & 0x10;
+      bool fits = variables ? type == STT_OBJECT && sym[k].st_shndx != SHN_UNDEF
+                            : type == STT_FUNC && sym[k].st_other & 0x10;
       const char *name = strings + sym[k].st_name;
       if (fits && *name && visit(name, strlen(name), sym[k].st_size, arg)) return true;
     }
@@ -199,7 +217,7 @@ static bool elf_names(const char *data, size_t size, bool variables, visit_fn vi
 /* ".entry NAME(" in PTX text, or the name that ends a ".global" declaration. */
 static bool ptx_names(const char *text, bool variables, visit_fn visit, void *arg) {
   if (variables) return false;
-  for (const char *p = text; (p = strstr(p, ".entry")); ) {
+  for (const char *p = text; (p = strstr(p, ".entry"));) {
     p += 6;
     while (isspace((unsigned char)*p)) p++;
     size_t n = strcspn(p, " (\t\n\r");
@@ -211,5 +229,6 @@ static bool ptx_names(const char *text, bool variables, visit_fn visit, void *ar
 bool image_names(const struct image *image, bool variables, visit_fn visit, void *arg, bool *ret_known) {
   *ret_known = image->at && !(image->ptx && variables);
   if (!*ret_known) return false;
-  return image->ptx ? ptx_names(image->at, variables, visit, arg) : elf_names(image->at, image->size, variables, visit, arg);
+  return image->ptx ? ptx_names(image->at, variables, visit, arg)
+                    : elf_names(image->at, image->size, variables, visit, arg);
 }

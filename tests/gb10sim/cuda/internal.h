@@ -54,17 +54,17 @@ CUresult driver_fault(CUresult error);
 void driver_fault_clear(void);
 struct world *driver_world(void);
 
-#define ENTER(name, size)                                            \
-  do {                                                               \
-    int rule_ = world_call(name, (uint64_t)(size));                  \
-    if (rule_) return driver_fault((CUresult)rule_);                 \
-    CUresult state_ = driver_state();                                \
-    if (state_) return state_;                                       \
+#define ENTER(name, size)                            \
+  do {                                               \
+    int rule_ = world_call(name, (uint64_t)(size));  \
+    if (rule_) return driver_fault((CUresult)rule_); \
+    CUresult state_ = driver_state();                \
+    if (state_) return state_;                       \
   } while (0)
 
 /* The same, and the thread must have a context. */
-#define ENTER_CONTEXT(name, size)                                    \
-  ENTER(name, size);                                                 \
+#define ENTER_CONTEXT(name, size) \
+  ENTER(name, size);              \
   if (!context_current()) return CUDA_ERROR_INVALID_CONTEXT
 
 /* ---- context.c ---- */
@@ -128,7 +128,19 @@ struct CUevent_st {
 CUstream stream_get(CUstream handle);
 
 /* ---- op.c: what a stream or a graph node does ---- */
-enum op_kind { OP_EMPTY, OP_COPY, OP_SET, OP_HOST, OP_KERNEL, OP_EVENT, OP_WAIT, OP_CHILD, OP_ALLOC, OP_FREE, OP_CONDITIONAL };
+enum op_kind {
+  OP_EMPTY,
+  OP_COPY,
+  OP_SET,
+  OP_HOST,
+  OP_KERNEL,
+  OP_EVENT,
+  OP_WAIT,
+  OP_CHILD,
+  OP_ALLOC,
+  OP_FREE,
+  OP_CONDITIONAL
+};
 struct op {
   enum op_kind kind;
   union {

@@ -28,7 +28,7 @@ static unsigned long long last_id = 1;
 static struct place {
   uintptr_t va;
   uint64_t offset;
-} *places[CLASSES];
+} * places[CLASSES];
 static size_t n_places[CLASSES], room_places[CLASSES];
 
 unsigned long long next_id(void) { return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED); }
@@ -151,7 +151,8 @@ static bool add_slab(unsigned c) {
   char *va = offset == UINT64_MAX ? NULL : map_at(the_fd, offset, SLAB);
   if (!va) return false;
   for (size_t at = SLAB; at; at -= (size_t)256 << c)
-    if (!push_place(c, (struct place){(uintptr_t)va + at - ((size_t)256 << c), offset + at - ((size_t)256 << c)})) return false;
+    if (!push_place(c, (struct place){(uintptr_t)va + at - ((size_t)256 << c), offset + at - ((size_t)256 << c)}))
+      return false;
   return true;
 }
 
@@ -183,16 +184,21 @@ static bool place_host(size_t bytes, struct block *b) {
   return true;
 }
 
-static enum world_memory account(enum block_kind kind) { return kind == BLOCK_PINNED || kind == BLOCK_REGISTERED ? WORLD_PINNED : WORLD_DEVICE; }
+static enum world_memory account(enum block_kind kind) {
+  return kind == BLOCK_PINNED || kind == BLOCK_REGISTERED ? WORLD_PINNED : WORLD_DEVICE;
+}
 
 CUresult block_allocate(enum block_kind kind, size_t bytes, unsigned flags, void *owner, CUdeviceptr *ret) {
-  struct block b = {.size = bytes, .kind = kind, .flags = flags, .id = next_id(), .context = context_current(), .owner = owner};
+  struct block b = {
+      .size = bytes, .kind = kind, .flags = flags, .id = next_id(), .context = context_current(), .owner = owner};
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   if (kind != BLOCK_POOL && world_take(driver_world(), account(kind), bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   int saved = errno;
   pthread_mutex_lock(&lock);
   b.fd = fd_locked();
-  bool done = kind == BLOCK_PINNED ? place_host(bytes, &b) : bytes < SMALL ? place_small(bytes, &b) : place_large(bytes, &b);
+  bool done = kind == BLOCK_PINNED ? place_host(bytes, &b)
+              : bytes < SMALL      ? place_small(bytes, &b)
+                                   : place_large(bytes, &b);
   done = done && note_locked(&b);
   pthread_mutex_unlock(&lock);
   errno = saved;
@@ -207,7 +213,8 @@ CUresult block_allocate(enum block_kind kind, size_t bytes, unsigned flags, void
 static void release(const struct block *b) {
   if (b->map) {
     munmap(b->map, b->map_size);
-    if (b->kind != BLOCK_PINNED) fallocate(b->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)b->offset, (off_t)b->map_size);
+    if (b->kind != BLOCK_PINNED)
+      fallocate(b->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)b->offset, (off_t)b->map_size);
     return;
   }
   pthread_mutex_lock(&lock);
@@ -217,7 +224,8 @@ static void release(const struct block *b) {
 
 CUresult block_free(CUdeviceptr p, enum block_kind kind, enum block_kind or_kind) {
   struct block b;
-  if (!block_find(p, &b) || b.va != p || (b.kind != kind && b.kind != or_kind) || !block_drop(p, &b)) return CUDA_ERROR_INVALID_VALUE;
+  if (!block_find(p, &b) || b.va != p || (b.kind != kind && b.kind != or_kind) || !block_drop(p, &b))
+    return CUDA_ERROR_INVALID_VALUE;
   int saved = errno;
   release(&b);
   errno = saved;
@@ -242,10 +250,12 @@ EXPORT CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *p, size_t bytes) {
 }
 
 /* ASSUMED: rows are padded to 512 bytes. */
-EXPORT CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element) {
+EXPORT CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height,
+                                           unsigned element) {
   size_t row = (width + 511) & ~(size_t)511;
   ENTER_CONTEXT("cuMemAllocPitch_v2", row * height);
-  if (!p || !pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+  if (!p || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult r = block_allocate(BLOCK_DEVICE, row * height, 0, NULL, p);
   if (!r) *pitch = row;
   return r;
@@ -297,7 +307,13 @@ EXPORT CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytes, unsigned fla
   if (!p || !bytes || flags & ~15u) return CUDA_ERROR_INVALID_VALUE;
   if (block_find((CUdeviceptr)(uintptr_t)p, &b)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   if (world_take(driver_world(), WORLD_PINNED, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  b = (struct block){.va = (uintptr_t)p, .size = bytes, .kind = BLOCK_REGISTERED, .flags = flags, .fd = -1, .id = next_id(), .context = context_current()};
+  b = (struct block){.va = (uintptr_t)p,
+                     .size = bytes,
+                     .kind = BLOCK_REGISTERED,
+                     .flags = flags,
+                     .fd = -1,
+                     .id = next_id(),
+                     .context = context_current()};
   block_note(&b);
   return CUDA_SUCCESS;
 }
@@ -306,7 +322,8 @@ EXPORT CUresult CUDAAPI cuMemHostUnregister(void *p) {
   ENTER_CONTEXT("cuMemHostUnregister", 0);
   struct block b;
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  if (!block_find((CUdeviceptr)(uintptr_t)p, &b) || b.kind != BLOCK_REGISTERED || b.va != (uintptr_t)p) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  if (!block_find((CUdeviceptr)(uintptr_t)p, &b) || b.kind != BLOCK_REGISTERED || b.va != (uintptr_t)p)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   block_drop(b.va, &b);
   world_give(driver_world(), WORLD_PINNED, b.size);
   return CUDA_SUCCESS;
@@ -315,7 +332,9 @@ EXPORT CUresult CUDAAPI cuMemHostUnregister(void *p) {
 EXPORT CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags) {
   ENTER_CONTEXT("cuMemHostGetDevicePointer_v2", 0);
   struct block b;
-  if (!d || flags || !block_find((CUdeviceptr)(uintptr_t)p, &b) || (b.kind != BLOCK_PINNED && b.kind != BLOCK_REGISTERED)) return CUDA_ERROR_INVALID_VALUE;
+  if (!d || flags || !block_find((CUdeviceptr)(uintptr_t)p, &b) ||
+      (b.kind != BLOCK_PINNED && b.kind != BLOCK_REGISTERED))
+    return CUDA_ERROR_INVALID_VALUE;
   *d = (CUdeviceptr)(uintptr_t)p;
   return CUDA_SUCCESS;
 }
@@ -343,39 +362,28 @@ static bool on_host(const struct block *b) { return b->kind == BLOCK_PINNED || b
 
 static CUresult pointer_attribute(void *out, CUpointer_attribute a, CUdeviceptr p, const struct block *b) {
   switch ((int)a) {
-  case CU_POINTER_ATTRIBUTE_CONTEXT:
-    return *(CUcontext *)out = b->context, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_CONTEXT: return *(CUcontext *)out = b->context, CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     return *(unsigned *)out = on_host(b) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    return *(CUdeviceptr *)out = p, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return *(CUdeviceptr *)out = p, CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     *(void **)out = on_host(b) || b->kind == BLOCK_MANAGED ? (void *)(uintptr_t)p : NULL;
     return *(void **)out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     return *(int *)out = a == CU_POINTER_ATTRIBUTE_IS_MANAGED && b->kind == BLOCK_MANAGED, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    return *(unsigned long long *)out = b->id, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    return *(int *)out = 0, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    return *(int *)out = b->kind == BLOCK_DEVICE, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    return *(CUdeviceptr *)out = b->va, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    return *(size_t *)out = b->size, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_MAPPED:
-    return *(int *)out = 1, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID: return *(unsigned long long *)out = b->id, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return *(int *)out = 0, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return *(int *)out = b->kind == BLOCK_DEVICE, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return *(CUdeviceptr *)out = b->va, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return *(size_t *)out = b->size, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_MAPPED: return *(int *)out = 1, CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    return *(unsigned long long *)out = 0, CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    return *(int *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return *(unsigned long long *)out = 0, CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return *(int *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE, CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
     return *(CUmemoryPool *)out = b->kind == BLOCK_POOL ? b->owner : NULL, CUDA_SUCCESS;
-  default:
-    return CUDA_ERROR_NOT_SUPPORTED;
+  default: return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
@@ -389,19 +397,14 @@ EXPORT CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute a, 
 /* For a pointer that is none of ours each answer is its "none", and the call succeeds: as the header says. */
 static void no_attribute(void *out, CUpointer_attribute a) {
   switch ((int)a) {
-  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    *(int *)out = -2;
-    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = -2; break;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
   case CU_POINTER_ATTRIBUTE_MAPPED:
-  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    *(int *)out = 0;
-    break;
-  default:
-    *(void **)out = NULL;
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: *(int *)out = 0; break;
+  default: *(void **)out = NULL;
   }
 }
 
@@ -433,13 +436,15 @@ static CUresult managed_range(CUdeviceptr p, size_t n) {
 EXPORT CUresult CUDAAPI cuMemAdvise(CUdeviceptr p, size_t n, CUmem_advise advice, CUdevice d) {
   ENTER_CONTEXT("cuMemAdvise", n);
   (void)d;
-  return advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY ? CUDA_ERROR_INVALID_VALUE : managed_range(p, n);
+  return advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY ? CUDA_ERROR_INVALID_VALUE
+                                                                                            : managed_range(p, n);
 }
 
 EXPORT CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr p, size_t n, CUmem_advise advice, CUmemLocation where) {
   ENTER_CONTEXT("cuMemAdvise_v2", n);
   (void)where;
-  return advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY ? CUDA_ERROR_INVALID_VALUE : managed_range(p, n);
+  return advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY ? CUDA_ERROR_INVALID_VALUE
+                                                                                            : managed_range(p, n);
 }
 
 EXPORT CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr p, size_t n, CUdevice d, CUstream s) {
@@ -448,7 +453,8 @@ EXPORT CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr p, size_t n, CUdevice d, 
   return stream_get(s) ? managed_range(p, n) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-EXPORT CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t n, CUmemLocation where, unsigned flags, CUstream s) {
+EXPORT CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t n, CUmemLocation where, unsigned flags,
+                                              CUstream s) {
   ENTER_CONTEXT("cuMemPrefetchAsync_v2", n);
   (void)where;
   if (flags) return CUDA_ERROR_INVALID_VALUE;

@@ -144,7 +144,9 @@ static CUfunction add_function(struct module *m, const char *name) {
   f->attribute[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024;
   f->attribute[CU_FUNC_ATTRIBUTE_NUM_REGS] = 32;
   f->attribute[CU_FUNC_ATTRIBUTE_PTX_VERSION] = m->image.arch;
-  f->attribute[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = m->image.ptx ? (int)(driver_world()->scalar[SCALAR_cc_major] * 10 + driver_world()->scalar[SCALAR_cc_minor]) : m->image.arch;
+  f->attribute[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = m->image.ptx ? (int)(driver_world()->scalar[SCALAR_cc_major] * 10 +
+                                                                        driver_world()->scalar[SCALAR_cc_minor])
+                                                                : m->image.arch;
   f->attribute[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = SHARED_DEFAULT;
   f->attribute[CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1;
   strcpy(f->name, name);
@@ -204,7 +206,8 @@ EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
   ENTER_CONTEXT("cuModuleLoadData", 0);
   return load((void **)out, image);
 }
-EXPORT CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, CUjit_option *options, void **values) {
+EXPORT CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, CUjit_option *options,
+                                           void **values) {
   ENTER_CONTEXT("cuModuleLoadDataEx", 0);
   (void)n, (void)options, (void)values;
   return load((void **)out, image);
@@ -235,12 +238,14 @@ EXPORT CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *size, CUmod
 
 /* ---- libraries: CUlibrary is the module, CUkernel the function ---- */
 
-EXPORT CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jo, void **jv, unsigned nj, CUlibraryOption *lo, void **lv, unsigned nl) {
+EXPORT CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jo, void **jv, unsigned nj,
+                                          CUlibraryOption *lo, void **lv, unsigned nl) {
   ENTER("cuLibraryLoadData", 0);
   (void)jo, (void)jv, (void)nj, (void)lo, (void)lv, (void)nl;
   return load((void **)out, code);
 }
-EXPORT CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jo, void **jv, unsigned nj, CUlibraryOption *lo, void **lv, unsigned nl) {
+EXPORT CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jo, void **jv,
+                                              unsigned nj, CUlibraryOption *lo, void **lv, unsigned nl) {
   ENTER("cuLibraryLoadFromFile", 0);
   (void)jo, (void)jv, (void)nj, (void)lo, (void)lv, (void)nl;
   return load_file((void **)out, path);
@@ -324,8 +329,8 @@ EXPORT CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *out, unsigned n, CUl
 
 /* ---- functions ---- */
 
-#define FUNCTION(f, handle)                    \
-  CUfunction f = function_get(handle);         \
+#define FUNCTION(f, handle)            \
+  CUfunction f = function_get(handle); \
   if (!f) return CUDA_ERROR_INVALID_HANDLE
 
 static CUresult get_attribute(int *value, CUfunction_attribute a, void *handle) {
@@ -337,8 +342,10 @@ static CUresult get_attribute(int *value, CUfunction_attribute a, void *handle) 
 
 static CUresult set_attribute(CUfunction_attribute a, int value, void *handle) {
   FUNCTION(f, handle);
-  if (a < CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || a >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (a == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && (value < 0 || value + f->attribute[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] > SHARED_OPTIN))
+  if (a < CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || a >= CU_FUNC_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (a == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+      (value < 0 || value + f->attribute[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] > SHARED_OPTIN))
     return CUDA_ERROR_INVALID_VALUE;
   f->attribute[a] = value;
   return CUDA_SUCCESS;
@@ -446,7 +453,8 @@ EXPORT CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfu
   ENTER_CONTEXT("cuOccupancyMaxActiveBlocksPerMultiprocessor", 0);
   return occupancy(n, f, block, shared);
 }
-EXPORT CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunction f, int block, size_t shared, unsigned flags) {
+EXPORT CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunction f, int block,
+                                                                             size_t shared, unsigned flags) {
   ENTER_CONTEXT("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 0);
   return flags & ~1u ? CUDA_ERROR_INVALID_VALUE : occupancy(n, f, block, shared);
 }
@@ -473,11 +481,14 @@ static CUresult best_block(int *grid, int *block, void *handle, CUoccupancyB2DSi
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f, CUoccupancyB2DSize size_of, size_t shared, int limit) {
+EXPORT CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f,
+                                                         CUoccupancyB2DSize size_of, size_t shared, int limit) {
   ENTER_CONTEXT("cuOccupancyMaxPotentialBlockSize", 0);
   return best_block(grid, block, f, size_of, shared, limit);
 }
-EXPORT CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f, CUoccupancyB2DSize size_of, size_t shared, int limit, unsigned flags) {
+EXPORT CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
+                                                                  CUoccupancyB2DSize size_of, size_t shared, int limit,
+                                                                  unsigned flags) {
   ENTER_CONTEXT("cuOccupancyMaxPotentialBlockSizeWithFlags", 0);
   return flags & ~1u ? CUDA_ERROR_INVALID_VALUE : best_block(grid, block, f, size_of, shared, limit);
 }
@@ -485,7 +496,8 @@ EXPORT CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *n, CUfunction h, const
   ENTER_CONTEXT("cuOccupancyMaxActiveClusters", 0);
   FUNCTION(f, h);
   if (!n || !c) return CUDA_ERROR_INVALID_VALUE;
-  *n = blocks_per_sm(f, (int)(c->blockDimX * c->blockDimY * c->blockDimZ), c->sharedMemBytes) * (int)driver_world()->scalar[SCALAR_sms];
+  *n = blocks_per_sm(f, (int)(c->blockDimX * c->blockDimY * c->blockDimZ), c->sharedMemBytes) *
+       (int)driver_world()->scalar[SCALAR_sms];
   return CUDA_SUCCESS;
 }
 EXPORT CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *n, CUfunction h, const CUlaunchConfig *c) {
@@ -498,13 +510,15 @@ EXPORT CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *n, CUfunction h,
 
 /* ---- launches ---- */
 
-static CUresult launch(void *handle, const unsigned grid[3], const unsigned block[3], unsigned shared, CUstream stream, void **params) {
+static CUresult launch(void *handle, const unsigned grid[3], const unsigned block[3], unsigned shared, CUstream stream,
+                       void **params) {
   FUNCTION(f, handle);
   CUstream s = stream_get(stream);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   for (int i = 0; i < 3; i++)
     if (!grid[i] || !block[i]) return CUDA_ERROR_INVALID_VALUE;
-  if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 || block[0] * block[1] * block[2] > 1024) return CUDA_ERROR_INVALID_VALUE;
+  if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 || block[0] * block[1] * block[2] > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
   if (grid[1] > 65535 || grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
   if (shared > (unsigned)f->attribute[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES]) return CUDA_ERROR_INVALID_VALUE;
   struct op op = {.kind = OP_KERNEL, .u.kernel = {.f = f, .shared = shared, .params = params}};
@@ -513,7 +527,8 @@ static CUresult launch(void *handle, const unsigned grid[3], const unsigned bloc
   return op_enqueue(s, &op);
 }
 
-EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **params, void **extra) {
+EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                       unsigned bz, unsigned shared, CUstream s, void **params, void **extra) {
   ENTER_CONTEXT("cuLaunchKernel", 0);
   (void)extra; /* a packed buffer: without the kernel's layout a host version cannot be given it */
   return launch(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, s, params);
@@ -522,9 +537,12 @@ EXPORT CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, 
   ENTER_CONTEXT("cuLaunchKernelEx", 0);
   (void)extra;
   if (!c) return CUDA_ERROR_INVALID_VALUE;
-  return launch(f, (unsigned[]){c->gridDimX, c->gridDimY, c->gridDimZ}, (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, c->hStream, params);
+  return launch(f, (unsigned[]){c->gridDimX, c->gridDimY, c->gridDimZ},
+                (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, c->hStream, params);
 }
-EXPORT CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **params) {
+EXPORT CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                  unsigned by, unsigned bz, unsigned shared, CUstream s,
+                                                  void **params) {
   ENTER_CONTEXT("cuLaunchCooperativeKernel", 0);
   FUNCTION(k, f);
   int threads = (int)(bx * by * bz);
@@ -570,7 +588,8 @@ EXPORT CUresult CUDAAPI cuLinkCreate_v2(unsigned n, CUjit_option *options, void 
   *out = l;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult CUDAAPI cuLinkAddData_v2(CUlinkState l, CUjitInputType type, void *data, size_t size, const char *name, unsigned n, CUjit_option *options, void **values) {
+EXPORT CUresult CUDAAPI cuLinkAddData_v2(CUlinkState l, CUjitInputType type, void *data, size_t size, const char *name,
+                                         unsigned n, CUjit_option *options, void **values) {
   ENTER_CONTEXT("cuLinkAddData_v2", size);
   (void)name, (void)n, (void)options, (void)values;
   return link_add(l, type, data, size);
@@ -593,11 +612,15 @@ EXPORT CUresult CUDAAPI cuLinkDestroy(CUlinkState l) {
 }
 
 /* ASSUMED: the descriptor is opaque; here it is zero, since nothing reads it. */
-EXPORT CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *box,
-                                               const cuuint32_t *element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+EXPORT CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank,
+                                               void *address, const cuuint64_t *dim, const cuuint64_t *strides,
+                                               const cuuint32_t *box, const cuuint32_t *element_strides,
+                                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                               CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   ENTER_CONTEXT("cuTensorMapEncodeTiled", 0);
   (void)type, (void)strides, (void)interleave, (void)swizzle, (void)promotion, (void)fill;
-  if (!out || !rank || rank > 5 || (uintptr_t)address % 16 || !dim || !box || !element_strides) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !rank || rank > 5 || (uintptr_t)address % 16 || !dim || !box || !element_strides)
+    return CUDA_ERROR_INVALID_VALUE;
   memset(out, 0, sizeof *out);
   return CUDA_SUCCESS;
 }

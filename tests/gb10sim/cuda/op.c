@@ -38,15 +38,20 @@ static void fill(char *dst, size_t n, unsigned value, unsigned element) {
 static size_t zero_pages(char *dst, size_t n) {
   struct block b;
   uintptr_t first = ((uintptr_t)dst + 4095) & ~(uintptr_t)4095, last = ((uintptr_t)dst + n) & ~(uintptr_t)4095;
-  if (first != (uintptr_t)dst || last <= first || !block_find(first, &b) || b.fd < 0 || b.kind == BLOCK_REGISTERED || b.kind == BLOCK_PINNED) return 0;
+  if (first != (uintptr_t)dst || last <= first || !block_find(first, &b) || b.fd < 0 || b.kind == BLOCK_REGISTERED ||
+      b.kind == BLOCK_PINNED)
+    return 0;
   if (last > b.va + b.size) return 0;
-  if (fallocate(b.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(b.offset + (first - b.va)), (off_t)(last - first))) return 0;
+  if (fallocate(b.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(b.offset + (first - b.va)),
+                (off_t)(last - first)))
+    return 0;
   return last - first;
 }
 
 static void run_set(const struct op *op) {
   size_t left = CAP, done = 0;
-  if (op->u.set.height == 1 && !op->u.set.value && op->u.set.width >= 1 << 20) done = zero_pages(op->u.set.dst, op->u.set.width);
+  if (op->u.set.height == 1 && !op->u.set.value && op->u.set.width >= 1 << 20)
+    done = zero_pages(op->u.set.dst, op->u.set.width);
   for (size_t y = 0; y < op->u.set.height; y++) {
     size_t n = op->u.set.width - done < left ? op->u.set.width - done : left;
     if (!n) return;
@@ -75,30 +80,23 @@ static void run_kernel(const struct op *op) {
 CUresult op_run(const struct op *op) {
   int saved = errno;
   switch (op->kind) {
-  case OP_COPY:
-    run_copy(op);
-    break;
-  case OP_SET:
-    run_set(op);
-    break;
-  case OP_HOST:
-    op->u.host.fn(op->u.host.data);
-    break;
-  case OP_KERNEL:
-    run_kernel(op);
-    break;
+  case OP_COPY: run_copy(op); break;
+  case OP_SET: run_set(op); break;
+  case OP_HOST: op->u.host.fn(op->u.host.data); break;
+  case OP_KERNEL: run_kernel(op); break;
   case OP_EVENT:
     op->u.event.event->recorded = true;
     op->u.event.event->at_us = world_now(driver_world());
     break;
-  default:
-    break;
+  default: break;
   }
   errno = saved;
   return CUDA_SUCCESS;
 }
 
-CUresult op_enqueue(CUstream stream, const struct op *op) { return stream->capture ? capture_add(stream, op) : op_run(op); }
+CUresult op_enqueue(CUstream stream, const struct op *op) {
+  return stream->capture ? capture_add(stream, op) : op_run(op);
+}
 
 /* ---- copies ---- */
 
@@ -166,7 +164,8 @@ EXPORT CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext dc, CUdeviceptr 
   (void)dc, (void)sc;
   return copy(NULL, pointer(dst), pointer(src), n, TO_DEVICE | FROM_DEVICE);
 }
-EXPORT CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dc, CUdeviceptr src, CUcontext sc, size_t n, CUstream s) {
+EXPORT CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dc, CUdeviceptr src, CUcontext sc, size_t n,
+                                          CUstream s) {
   ENTER_CONTEXT("cuMemcpyPeerAsync", n);
   (void)dc, (void)sc;
   return copy(s, pointer(dst), pointer(src), n, TO_DEVICE | FROM_DEVICE);
@@ -233,31 +232,40 @@ EXPORT CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream s) {
 
 /* ---- fills ---- */
 
-static CUresult set(CUstream handle, CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width, size_t height) {
+static CUresult set(CUstream handle, CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width,
+                    size_t height) {
   CUstream s = stream_get(handle);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!width || !height) return CUDA_SUCCESS;
-  if (dst % element || !on_device(dst, height == 1 ? width * element : pitch * (height - 1) + width * element)) return CUDA_ERROR_INVALID_VALUE;
-  struct op op = {.kind = OP_SET, .u.set = {.dst = pointer(dst), .pitch = pitch, .width = width * element, .height = height, .value = value, .element = element}};
+  if (dst % element || !on_device(dst, height == 1 ? width * element : pitch * (height - 1) + width * element))
+    return CUDA_ERROR_INVALID_VALUE;
+  struct op op = {.kind = OP_SET,
+                  .u.set = {.dst = pointer(dst),
+                            .pitch = pitch,
+                            .width = width * element,
+                            .height = height,
+                            .value = value,
+                            .element = element}};
   return op_enqueue(s, &op);
 }
 
-#define FILL(bits, type)                                                                                                          \
-  EXPORT CUresult CUDAAPI cuMemsetD##bits##_v2(CUdeviceptr p, type v, size_t n) {                                                \
-    ENTER_CONTEXT("cuMemsetD" #bits "_v2", n * (bits / 8));                                                                    \
-    return set(NULL, p, 0, v, bits / 8, n, 1);                                                                                  \
-  }                                                                                                                              \
-  EXPORT CUresult CUDAAPI cuMemsetD##bits##Async(CUdeviceptr p, type v, size_t n, CUstream s) {                                  \
-    ENTER_CONTEXT("cuMemsetD" #bits "Async", n * (bits / 8));                                                                  \
-    return set(s, p, 0, v, bits / 8, n, 1);                                                                                     \
-  }                                                                                                                              \
-  EXPORT CUresult CUDAAPI cuMemsetD2D##bits##_v2(CUdeviceptr p, size_t pitch, type v, size_t w, size_t h) {                      \
-    ENTER_CONTEXT("cuMemsetD2D" #bits "_v2", w * h * (bits / 8));                                                              \
-    return set(NULL, p, pitch, v, bits / 8, w, h);                                                                              \
-  }                                                                                                                              \
-  EXPORT CUresult CUDAAPI cuMemsetD2D##bits##Async(CUdeviceptr p, size_t pitch, type v, size_t w, size_t h, CUstream s) {        \
-    ENTER_CONTEXT("cuMemsetD2D" #bits "Async", w * h * (bits / 8));                                                            \
-    return set(s, p, pitch, v, bits / 8, w, h);                                                                                 \
+#define FILL(bits, type)                                                                                    \
+  EXPORT CUresult CUDAAPI cuMemsetD##bits##_v2(CUdeviceptr p, type v, size_t n) {                           \
+    ENTER_CONTEXT("cuMemsetD" #bits "_v2", n *(bits / 8));                                                  \
+    return set(NULL, p, 0, v, bits / 8, n, 1);                                                              \
+  }                                                                                                         \
+  EXPORT CUresult CUDAAPI cuMemsetD##bits##Async(CUdeviceptr p, type v, size_t n, CUstream s) {             \
+    ENTER_CONTEXT("cuMemsetD" #bits "Async", n *(bits / 8));                                                \
+    return set(s, p, 0, v, bits / 8, n, 1);                                                                 \
+  }                                                                                                         \
+  EXPORT CUresult CUDAAPI cuMemsetD2D##bits##_v2(CUdeviceptr p, size_t pitch, type v, size_t w, size_t h) { \
+    ENTER_CONTEXT("cuMemsetD2D" #bits "_v2", w *h *(bits / 8));                                             \
+    return set(NULL, p, pitch, v, bits / 8, w, h);                                                          \
+  }                                                                                                         \
+  EXPORT CUresult CUDAAPI cuMemsetD2D##bits##Async(CUdeviceptr p, size_t pitch, type v, size_t w, size_t h, \
+                                                   CUstream s) {                                            \
+    ENTER_CONTEXT("cuMemsetD2D" #bits "Async", w *h *(bits / 8));                                           \
+    return set(s, p, pitch, v, bits / 8, w, h);                                                             \
   }
 FILL(8, unsigned char)
 FILL(16, unsigned short)

@@ -15,7 +15,8 @@ struct CUmemPoolHandle_st {
   int reuse[4];
 };
 
-static struct CUmemPoolHandle_st standard = {.magic = MAGIC_POOL, .standard = true, .lock = PTHREAD_MUTEX_INITIALIZER, .reuse = {0, 1, 1, 1}};
+static struct CUmemPoolHandle_st standard = {
+    .magic = MAGIC_POOL, .standard = true, .lock = PTHREAD_MUTEX_INITIALIZER, .reuse = {0, 1, 1, 1}};
 static CUmemoryPool current; /* atomic; NULL = standard */
 
 static CUmemoryPool current_pool(void) {
@@ -125,22 +126,18 @@ EXPORT CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool p, size_t keep) {
 
 static cuuint64_t *figure(CUmemoryPool p, CUmemPool_attribute a) {
   switch ((int)a) {
-  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-    return &p->threshold;
-  case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    return &p->reserved;
-  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    return &p->reserved_high;
-  case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-    return &p->used;
-  case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-    return &p->used_high;
-  default:
-    return NULL;
+  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return &p->threshold;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return &p->reserved;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return &p->reserved_high;
+  case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return &p->used;
+  case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return &p->used_high;
+  default: return NULL;
   }
 }
 
-static bool is_reuse(CUmemPool_attribute a) { return a >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES && a <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES; }
+static bool is_reuse(CUmemPool_attribute a) {
+  return a >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES && a <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
 
 EXPORT CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute a, void *value) {
   ENTER_CONTEXT("cuMemPoolGetAttribute", 0);

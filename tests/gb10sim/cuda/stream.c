@@ -28,7 +28,12 @@ static CUresult create(CUstream *out, unsigned flags, int priority) {
   if (!out || flags & ~1u) return CUDA_ERROR_INVALID_VALUE;
   CUstream s = calloc(1, sizeof *s);
   if (!s) return CUDA_ERROR_OUT_OF_MEMORY;
-  *s = (struct CUstream_st){.magic = MAGIC_STREAM, .flags = flags, .priority = priority > 0 ? 0 : priority < -5 ? -5 : priority, .id = next_id()};
+  *s = (struct CUstream_st){.magic = MAGIC_STREAM,
+                            .flags = flags,
+                            .priority = priority > 0    ? 0
+                                        : priority < -5 ? -5
+                                                        : priority,
+                            .id = next_id()};
   *out = s;
   return CUDA_SUCCESS;
 }
@@ -45,14 +50,15 @@ EXPORT CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned flags
 
 EXPORT CUresult CUDAAPI cuStreamDestroy_v2(CUstream s) {
   ENTER_CONTEXT("cuStreamDestroy_v2", 0);
-  if (!s || s == CU_STREAM_LEGACY || s == CU_STREAM_PER_THREAD || s->magic != MAGIC_STREAM) return CUDA_ERROR_INVALID_HANDLE;
+  if (!s || s == CU_STREAM_LEGACY || s == CU_STREAM_PER_THREAD || s->magic != MAGIC_STREAM)
+    return CUDA_ERROR_INVALID_HANDLE;
   s->magic = 0;
   free(s);
   return CUDA_SUCCESS;
 }
 
-#define STREAM(s, handle)                        \
-  CUstream s = stream_get(handle);               \
+#define STREAM(s, handle)          \
+  CUstream s = stream_get(handle); \
   if (!s) return CUDA_ERROR_INVALID_HANDLE
 
 EXPORT CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
@@ -185,7 +191,8 @@ static bool valid(CUevent e) { return e && e->magic == MAGIC_EVENT; }
 
 EXPORT CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned flags) {
   ENTER_CONTEXT("cuEventCreate", 0);
-  if (!out || flags & ~7u || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || flags & ~7u || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+    return CUDA_ERROR_INVALID_VALUE;
   CUevent e = calloc(1, sizeof *e);
   if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
   *e = (struct CUevent_st){.magic = MAGIC_EVENT, .flags = flags, .ipc = -1};
@@ -309,7 +316,8 @@ EXPORT CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle hand
   if (!out || h.magic != MAGIC_EVENT || h.index < 0 || h.index >= WORLD_IPC_EVENTS) return CUDA_ERROR_INVALID_VALUE;
   CUevent e = calloc(1, sizeof *e);
   if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
-  *e = (struct CUevent_st){.magic = MAGIC_EVENT, .flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, .ipc = h.index, .ipc_id = h.id};
+  *e = (struct CUevent_st){
+      .magic = MAGIC_EVENT, .flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, .ipc = h.index, .ipc_id = h.id};
   *out = e;
   return CUDA_SUCCESS;
 }

@@ -46,18 +46,21 @@ static void physical_put(struct physical *p) {
   errno = saved;
 }
 
-EXPORT CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
+EXPORT CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                                      CUmemAllocationGranularity_flags option) {
   ENTER("cuMemGetAllocationGranularity", 0);
   if (!granularity || !prop || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) return CUDA_ERROR_INVALID_VALUE;
   *granularity = GRANULE;
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+EXPORT CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint,
+                                            unsigned long long flags) {
   ENTER("cuMemAddressReserve", 0);
   if (!out || !size || size % GRANULE || flags || (alignment & (alignment - 1))) return CUDA_ERROR_INVALID_VALUE;
   if (alignment < GRANULE) alignment = GRANULE;
-  char *p = mmap((void *)(uintptr_t)hint, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *p = mmap((void *)(uintptr_t)hint, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                 0);
   if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   char *start = (char *)(((uintptr_t)p + alignment - 1) & ~(uintptr_t)(alignment - 1));
   if (start > p) munmap(p, (size_t)(start - p));
@@ -81,9 +84,11 @@ static bool back(struct physical *p) {
   return p->offset != UINT64_MAX;
 }
 
-EXPORT CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+EXPORT CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop,
+                                    unsigned long long flags) {
   ENTER_CONTEXT("cuMemCreate", size);
-  if (!out || !size || size % GRANULE || !prop || flags || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !size || size % GRANULE || !prop || flags || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   struct physical *p = calloc(1, sizeof *p);
   if (!p || world_take(driver_world(), WORLD_DEVICE, size)) {
@@ -108,14 +113,24 @@ EXPORT CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle h) {
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuMemMap(CUdeviceptr va, size_t size, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags) {
+EXPORT CUresult CUDAAPI cuMemMap(CUdeviceptr va, size_t size, size_t offset, CUmemGenericAllocationHandle h,
+                                 unsigned long long flags) {
   ENTER("cuMemMap", size);
   struct physical *p = physical_get(h);
-  if (!p || !va || !size || va % 4096 || offset > p->size || size > p->size - offset || flags) return CUDA_ERROR_INVALID_VALUE;
-  if (mmap((void *)(uintptr_t)va, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, p->fd, (off_t)(p->offset + offset)) == MAP_FAILED)
+  if (!p || !va || !size || va % 4096 || offset > p->size || size > p->size - offset || flags)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (mmap((void *)(uintptr_t)va, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, p->fd,
+           (off_t)(p->offset + offset)) == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
   __atomic_fetch_add(&p->references, 1, __ATOMIC_ACQ_REL);
-  struct block b = {.va = va, .size = size, .kind = BLOCK_MAPPED, .fd = p->fd, .offset = p->offset + offset, .id = next_id(), .context = context_current(), .owner = p};
+  struct block b = {.va = va,
+                    .size = size,
+                    .kind = BLOCK_MAPPED,
+                    .fd = p->fd,
+                    .offset = p->offset + offset,
+                    .id = next_id(),
+                    .context = context_current(),
+                    .owner = p};
   block_note(&b);
   return CUDA_SUCCESS;
 }
@@ -125,9 +140,12 @@ EXPORT CUresult CUDAAPI cuMemUnmap(CUdeviceptr va, size_t size) {
   struct block b;
   if (!va || !size) return CUDA_ERROR_INVALID_VALUE;
   for (CUdeviceptr at = va; at < va + size; at += b.size) {
-    if (!block_find(at, &b) || b.va != at || b.kind != BLOCK_MAPPED || at + b.size > va + size) return CUDA_ERROR_INVALID_VALUE;
+    if (!block_find(at, &b) || b.va != at || b.kind != BLOCK_MAPPED || at + b.size > va + size)
+      return CUDA_ERROR_INVALID_VALUE;
     block_drop(at, &b);
-    if (mmap((void *)(uintptr_t)at, b.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) return CUDA_ERROR_UNKNOWN;
+    if (mmap((void *)(uintptr_t)at, b.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
+      return CUDA_ERROR_UNKNOWN;
     physical_put(b.owner);
   }
   return CUDA_SUCCESS;
@@ -137,7 +155,9 @@ EXPORT CUresult CUDAAPI cuMemSetAccess(CUdeviceptr va, size_t size, const CUmemA
   ENTER("cuMemSetAccess", size);
   if (!va || !size || !desc || !n) return CUDA_ERROR_INVALID_VALUE;
   unsigned flags = desc[0].flags;
-  int prot = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+  int prot = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+             : flags == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
+                                                         : PROT_NONE;
   struct block b;
   for (CUdeviceptr at = va; at < va + size; at += b.size)
     if (!block_find(at, &b) || b.va != at || b.kind != BLOCK_MAPPED) return CUDA_ERROR_INVALID_VALUE;
@@ -152,7 +172,8 @@ EXPORT CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLoc
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle h) {
+EXPORT CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                               CUmemGenericAllocationHandle h) {
   ENTER("cuMemGetAllocationPropertiesFromHandle", 0);
   struct physical *p = physical_get(h);
   if (!prop || !p) return CUDA_ERROR_INVALID_VALUE;
@@ -170,21 +191,25 @@ EXPORT CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle h, CUmemAllocationHandleType type, unsigned long long flags) {
+EXPORT CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle h,
+                                                     CUmemAllocationHandleType type, unsigned long long flags) {
   ENTER("cuMemExportToShareableHandle", 0);
   struct physical *p = physical_get(h);
-  if (!out || !p || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p->own_fd) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !p || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p->own_fd)
+    return CUDA_ERROR_INVALID_VALUE;
   int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 3);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *(int *)out = fd;
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *os_handle, CUmemAllocationHandleType type) {
+EXPORT CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *os_handle,
+                                                       CUmemAllocationHandleType type) {
   ENTER("cuMemImportFromShareableHandle", 0);
   struct stat st;
   int fd = (int)(intptr_t)os_handle;
-  if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat(fd, &st) || st.st_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat(fd, &st) || st.st_size <= 0)
+    return CUDA_ERROR_INVALID_VALUE;
   struct physical *p = calloc(1, sizeof *p);
   if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
   *p = (struct physical){.magic = MAGIC_PHYSICAL, .references = 1, .size = (size_t)st.st_size, .own_fd = true};
@@ -230,7 +255,14 @@ static CUresult ipc_open(CUdeviceptr *out, const struct ipc_memory *h) {
   char *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)(h->offset - inside));
   close(fd);
   if (p == MAP_FAILED) return CUDA_ERROR_MAP_FAILED;
-  struct block b = {.va = (uintptr_t)p + inside, .size = h->size, .kind = BLOCK_IPC, .fd = -1, .id = next_id(), .context = context_current(), .map = p, .map_size = length};
+  struct block b = {.va = (uintptr_t)p + inside,
+                    .size = h->size,
+                    .kind = BLOCK_IPC,
+                    .fd = -1,
+                    .id = next_id(),
+                    .context = context_current(),
+                    .map = p,
+                    .map_size = length};
   block_note(&b);
   *out = b.va;
   return CUDA_SUCCESS;
@@ -240,7 +272,8 @@ EXPORT CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle h
   ENTER_CONTEXT("cuIpcOpenMemHandle_v2", 0);
   struct ipc_memory h;
   memcpy(&h, &handle, sizeof h);
-  if (!out || h.magic != MAGIC_PHYSICAL || flags & ~(unsigned)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || h.magic != MAGIC_PHYSICAL || flags & ~(unsigned)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+    return CUDA_ERROR_INVALID_VALUE;
   if (h.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT; /* header: not in the process that exported it */
   int saved = errno;
   CUresult r = ipc_open(out, &h);

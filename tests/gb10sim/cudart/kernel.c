@@ -80,13 +80,17 @@ void **CUDARTAPI __cudaRegisterFatBinary(void *image);
 void CUDARTAPI __cudaRegisterFatBinaryEnd(void **handle);
 void CUDARTAPI __cudaUnregisterFatBinary(void **handle);
 char CUDARTAPI __cudaInitModule(void **handle);
-void CUDARTAPI __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, uint3 *tid, uint3 *bid, dim3 *bdim, dim3 *gdim, int *wsize);
-void CUDARTAPI __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size, int constant, int global);
-void CUDARTAPI __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext, size_t size, int constant, int global);
+void CUDARTAPI __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
+                                      uint3 *tid, uint3 *bid, dim3 *bdim, dim3 *gdim, int *wsize);
+void CUDARTAPI __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                                 int constant, int global);
+void CUDARTAPI __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+                                        size_t size, int constant, int global);
 unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
 cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t *out, const void *host);
-cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream);
+cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                                         cudaStream_t stream);
 #pragma GCC visibility pop
 
 void **CUDARTAPI __cudaRegisterFatBinary(void *image) {
@@ -105,17 +109,20 @@ void CUDARTAPI __cudaUnregisterFatBinary(void **handle) {
 
 char CUDARTAPI __cudaInitModule(void **handle) { return handle != NULL; }
 
-void CUDARTAPI __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, uint3 *tid, uint3 *bid, dim3 *bdim, dim3 *gdim, int *wsize) {
+void CUDARTAPI __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
+                                      uint3 *tid, uint3 *bid, dim3 *bdim, dim3 *gdim, int *wsize) {
   (void)device, (void)limit, (void)tid, (void)bid, (void)bdim, (void)gdim, (void)wsize;
   if (handle) add((struct fatbin *)handle, host, name, 0);
 }
 
-void CUDARTAPI __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size, int constant, int global) {
+void CUDARTAPI __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                                 int constant, int global) {
   (void)device, (void)ext, (void)constant, (void)global;
   if (handle) add((struct fatbin *)handle, host, name, size);
 }
 
-void CUDARTAPI __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext, size_t size, int constant, int global) {
+void CUDARTAPI __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+                                        size_t size, int constant, int global) {
   (void)device, (void)ext, (void)constant, (void)global;
   struct stub *s = handle ? add((struct fatbin *)handle, host, name, size) : NULL;
   if (s) s->managed = host;
@@ -181,23 +188,32 @@ cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t
   return cudaSuccess;
 }
 
-static bool bad_shape(dim3 g, dim3 b) { return !g.x || !g.y || !g.z || !b.x || !b.y || !b.z || b.x * b.y * b.z > 1024 || b.z > 64 || g.y > 65535 || g.z > 65535; }
+static bool bad_shape(dim3 g, dim3 b) {
+  return !g.x || !g.y || !g.z || !b.x || !b.y || !b.z || b.x * b.y * b.z > 1024 || b.z > 64 || g.y > 65535 ||
+         g.z > 65535;
+}
 
-static cudaError_t launch(const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s, bool cooperative) {
+static cudaError_t launch(const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s,
+                          bool cooperative) {
   CUkernel k;
   cudaError_t e = kernel_of(func, &k);
   if (!e && bad_shape(grid, block)) e = cudaErrorInvalidConfiguration;
   if (e) return rt_error(e);
-  if (cooperative) return DRV(cuLaunchCooperativeKernel((CUfunction)k, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, s, args));
-  return DRV(cuLaunchKernel((CUfunction)k, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, s, args, NULL));
+  if (cooperative)
+    return DRV(cuLaunchCooperativeKernel((CUfunction)k, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                         (unsigned)shared, s, args));
+  return DRV(cuLaunchKernel((CUfunction)k, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, s, args,
+                            NULL));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                              cudaStream_t s) {
   ENTER("cudaLaunchKernel", 0);
   return launch(func, grid, block, args, shared, s, false);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args,
+                                                         size_t shared, cudaStream_t s) {
   ENTER("cudaLaunchCooperativeKernel", 0);
   return launch(func, grid, block, args, shared, s, true);
 }
@@ -209,8 +225,16 @@ EXPORT cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t *c, co
   cudaError_t e = kernel_of(func, &k);
   if (!e && bad_shape(c->gridDim, c->blockDim)) e = cudaErrorInvalidConfiguration;
   if (e) return rt_error(e);
-  CUlaunchConfig d = {.gridDimX = c->gridDim.x, .gridDimY = c->gridDim.y, .gridDimZ = c->gridDim.z, .blockDimX = c->blockDim.x, .blockDimY = c->blockDim.y, .blockDimZ = c->blockDim.z,
-                      .sharedMemBytes = (unsigned)c->dynamicSmemBytes, .hStream = c->stream, .attrs = (CUlaunchAttribute *)c->attrs, .numAttrs = c->numAttrs};
+  CUlaunchConfig d = {.gridDimX = c->gridDim.x,
+                      .gridDimY = c->gridDim.y,
+                      .gridDimZ = c->gridDim.z,
+                      .blockDimX = c->blockDim.x,
+                      .blockDimY = c->blockDim.y,
+                      .blockDimZ = c->blockDim.z,
+                      .sharedMemBytes = (unsigned)c->dynamicSmemBytes,
+                      .hStream = c->stream,
+                      .attrs = (CUlaunchAttribute *)c->attrs,
+                      .numAttrs = c->numAttrs};
   return DRV(cuLaunchKernelEx(&d, (CUfunction)k, args, NULL));
 }
 
@@ -222,7 +246,8 @@ cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t *out, const void *host) {
   return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s) {
+cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                                         cudaStream_t s) {
   ENTER("cudaLaunchKernel", 0);
   return launch(kernel, grid, block, args, shared, s, false);
 }
@@ -263,7 +288,8 @@ EXPORT cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *func, enum cudaFun
   return set_attribute(func, a, value);
 }
 
-EXPORT cudaError_t CUDARTAPI rt_kernel_set_attribute(cudaKernel_t k, enum cudaFuncAttribute a, int value, int device) AS("cudaKernelSetAttributeForDevice");
+EXPORT cudaError_t CUDARTAPI rt_kernel_set_attribute(cudaKernel_t k, enum cudaFuncAttribute a, int value, int device)
+    AS("cudaKernelSetAttributeForDevice");
 EXPORT cudaError_t CUDARTAPI rt_kernel_set_attribute(cudaKernel_t k, enum cudaFuncAttribute a, int value, int device) {
   ENTER("cudaKernelSetAttributeForDevice", (uint64_t)(value > 0 ? value : 0));
   return device ? rt_error(cudaErrorInvalidDevice) : set_attribute(k, a, value);
@@ -301,20 +327,24 @@ EXPORT cudaError_t CUDARTAPI rt_get_func(cudaFunction_t *out, const void *func) 
 static cudaError_t occupancy(int *n, const void *func, int block, size_t shared, unsigned flags) {
   CUkernel k;
   cudaError_t e = n ? kernel_of(func, &k) : cudaErrorInvalidValue;
-  return e ? rt_error(e) : DRV(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(n, (CUfunction)k, block, shared, flags));
+  return e ? rt_error(e)
+           : DRV(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(n, (CUfunction)k, block, shared, flags));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *func, int block, size_t shared) {
+EXPORT cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *func, int block,
+                                                                           size_t shared) {
   ENTER("cudaOccupancyMaxActiveBlocksPerMultiprocessor", 0);
   return occupancy(n, func, block, shared, 0);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *func, int block, size_t shared, unsigned flags) {
+EXPORT cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *func, int block,
+                                                                                    size_t shared, unsigned flags) {
   ENTER("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 0);
   return occupancy(n, func, block, shared, flags);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *func, int blocks, int block) {
+EXPORT cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *func, int blocks,
+                                                                       int block) {
   ENTER("cudaOccupancyAvailableDynamicSMemPerBlock", 0);
   CUkernel k;
   cudaError_t e = kernel_of(func, &k);
@@ -358,28 +388,33 @@ static cudaError_t symbol_copy(const void *symbol, void *out, const void *in, si
   if (!e && (offset > size || n > size - offset)) e = cudaErrorInvalidValue;
   if (e) return rt_error(e);
   CUdeviceptr place = at + offset;
-  return in ? DRV(cuMemcpyAsync(place, (CUdeviceptr)(uintptr_t)in, n, s)) : DRV(cuMemcpyAsync((CUdeviceptr)(uintptr_t)out, place, n, s));
+  return in ? DRV(cuMemcpyAsync(place, (CUdeviceptr)(uintptr_t)in, n, s))
+            : DRV(cuMemcpyAsync((CUdeviceptr)(uintptr_t)out, place, n, s));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t n, size_t offset, enum cudaMemcpyKind kind) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t n, size_t offset,
+                                                enum cudaMemcpyKind kind) {
   ENTER("cudaMemcpyToSymbol", n);
   (void)kind;
   return src ? symbol_copy(symbol, NULL, src, n, offset, NULL) : rt_error(cudaErrorInvalidValue);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t n, size_t offset, enum cudaMemcpyKind kind, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t n, size_t offset,
+                                                     enum cudaMemcpyKind kind, cudaStream_t s) {
   ENTER("cudaMemcpyToSymbolAsync", n);
   (void)kind;
   return src ? symbol_copy(symbol, NULL, src, n, offset, s) : rt_error(cudaErrorInvalidValue);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t n, size_t offset, enum cudaMemcpyKind kind) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t n, size_t offset,
+                                                  enum cudaMemcpyKind kind) {
   ENTER("cudaMemcpyFromSymbol", n);
   (void)kind;
   return symbol_copy(symbol, dst, NULL, n, offset, NULL);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t n, size_t offset, enum cudaMemcpyKind kind, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t n, size_t offset,
+                                                       enum cudaMemcpyKind kind, cudaStream_t s) {
   ENTER("cudaMemcpyFromSymbolAsync", n);
   (void)kind;
   return symbol_copy(symbol, dst, NULL, n, offset, s);
@@ -387,12 +422,16 @@ EXPORT cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *sy
 
 /* ---- libraries ---- */
 
-EXPORT cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *jo, void **jv, unsigned nj, enum cudaLibraryOption *lo, void **lv, unsigned nl) {
+EXPORT cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *jo,
+                                                 void **jv, unsigned nj, enum cudaLibraryOption *lo, void **lv,
+                                                 unsigned nl) {
   ENTER("cudaLibraryLoadData", 0);
   return DRV(cuLibraryLoadData((CUlibrary *)out, code, (CUjit_option *)jo, jv, nj, (CUlibraryOption *)lo, lv, nl));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *out, const char *path, enum cudaJitOption *jo, void **jv, unsigned nj, enum cudaLibraryOption *lo, void **lv, unsigned nl) {
+EXPORT cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *out, const char *path, enum cudaJitOption *jo,
+                                                     void **jv, unsigned nj, enum cudaLibraryOption *lo, void **lv,
+                                                     unsigned nl) {
   ENTER("cudaLibraryLoadFromFile", 0);
   return DRV(cuLibraryLoadFromFile((CUlibrary *)out, path, (CUjit_option *)jo, jv, nj, (CUlibraryOption *)lo, lv, nl));
 }

@@ -39,7 +39,9 @@ EXPORT cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *out, struct cud
   CUdeviceptr p;
   size_t pitch;
   cudaError_t e = DRV(cuMemAllocPitch(&p, &pitch, extent.width, extent.height * extent.depth, 4));
-  if (!e) *out = (struct cudaPitchedPtr){.ptr = (void *)(uintptr_t)p, .pitch = pitch, .xsize = extent.width, .ysize = extent.height};
+  if (!e)
+    *out = (struct cudaPitchedPtr){
+        .ptr = (void *)(uintptr_t)p, .pitch = pitch, .xsize = extent.width, .ysize = extent.height};
   return e;
 }
 
@@ -87,7 +89,8 @@ EXPORT cudaError_t CUDARTAPI cudaMallocAsync(void **p, size_t n, cudaStream_t s)
   return DRV(cuMemAllocAsync((CUdeviceptr *)p, n, s));
 }
 
-EXPORT cudaError_t CUDARTAPI rt_malloc_from_pool(void **p, size_t n, cudaMemPool_t pool, cudaStream_t s) AS("cudaMallocFromPoolAsync");
+EXPORT cudaError_t CUDARTAPI rt_malloc_from_pool(void **p, size_t n, cudaMemPool_t pool, cudaStream_t s)
+    AS("cudaMallocFromPoolAsync");
 EXPORT cudaError_t CUDARTAPI rt_malloc_from_pool(void **p, size_t n, cudaMemPool_t pool, cudaStream_t s) {
   ENTER("cudaMallocFromPoolAsync", n);
   return p ? DRV(cuMemAllocFromPoolAsync((CUdeviceptr *)p, n, pool, s)) : rt_error(cudaErrorInvalidValue);
@@ -128,7 +131,8 @@ EXPORT cudaError_t CUDARTAPI cudaMemPoolSetAccess(cudaMemPool_t p, const struct 
   return DRV(cuMemPoolSetAccess(p, (const CUmemAccessDesc *)list, n));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t p, struct cudaMemLocation *where) {
+EXPORT cudaError_t CUDARTAPI cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t p,
+                                                  struct cudaMemLocation *where) {
   ENTER("cudaMemPoolGetAccess", 0);
   return DRV(cuMemPoolGetAccess((CUmemAccess_flags *)flags, p, (CUmemLocation *)where));
 }
@@ -152,33 +156,23 @@ EXPORT cudaError_t CUDARTAPI cudaDeviceSetMemPool(int device, cudaMemPool_t p) {
 
 static CUresult copy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind) {
   switch ((int)kind) {
-  case cudaMemcpyHostToDevice:
-    return rt_driver.cuMemcpyHtoD(dev(dst), src, n);
-  case cudaMemcpyDeviceToHost:
-    return rt_driver.cuMemcpyDtoH(dst, dev(src), n);
-  case cudaMemcpyDeviceToDevice:
-    return rt_driver.cuMemcpyDtoD(dev(dst), dev(src), n);
+  case cudaMemcpyHostToDevice: return rt_driver.cuMemcpyHtoD(dev(dst), src, n);
+  case cudaMemcpyDeviceToHost: return rt_driver.cuMemcpyDtoH(dst, dev(src), n);
+  case cudaMemcpyDeviceToDevice: return rt_driver.cuMemcpyDtoD(dev(dst), dev(src), n);
   case cudaMemcpyHostToHost:
-  case cudaMemcpyDefault:
-    return rt_driver.cuMemcpy(dev(dst), dev(src), n);
-  default:
-    return (CUresult)cudaErrorInvalidMemcpyDirection;
+  case cudaMemcpyDefault: return rt_driver.cuMemcpy(dev(dst), dev(src), n);
+  default: return (CUresult)cudaErrorInvalidMemcpyDirection;
   }
 }
 
 static CUresult copy_async(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind, cudaStream_t s) {
   switch ((int)kind) {
-  case cudaMemcpyHostToDevice:
-    return rt_driver.cuMemcpyHtoDAsync(dev(dst), src, n, s);
-  case cudaMemcpyDeviceToHost:
-    return rt_driver.cuMemcpyDtoHAsync(dst, dev(src), n, s);
-  case cudaMemcpyDeviceToDevice:
-    return rt_driver.cuMemcpyDtoDAsync(dev(dst), dev(src), n, s);
+  case cudaMemcpyHostToDevice: return rt_driver.cuMemcpyHtoDAsync(dev(dst), src, n, s);
+  case cudaMemcpyDeviceToHost: return rt_driver.cuMemcpyDtoHAsync(dst, dev(src), n, s);
+  case cudaMemcpyDeviceToDevice: return rt_driver.cuMemcpyDtoDAsync(dev(dst), dev(src), n, s);
   case cudaMemcpyHostToHost:
-  case cudaMemcpyDefault:
-    return rt_driver.cuMemcpyAsync(dev(dst), dev(src), n, s);
-  default:
-    return (CUresult)cudaErrorInvalidMemcpyDirection;
+  case cudaMemcpyDefault: return rt_driver.cuMemcpyAsync(dev(dst), dev(src), n, s);
+  default: return (CUresult)cudaErrorInvalidMemcpyDirection;
   }
 }
 
@@ -187,7 +181,8 @@ EXPORT cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t n, en
   return rt_error(copy(dst, src, n, kind));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind,
+                                             cudaStream_t s) {
   ENTER("cudaMemcpyAsync", n);
   return rt_error(copy_async(dst, src, n, kind, s));
 }
@@ -197,24 +192,33 @@ EXPORT cudaError_t CUDARTAPI cudaMemcpyPeer(void *dst, int to, const void *src, 
   return rt_error(to || from ? (int)cudaErrorInvalidDevice : (int)copy(dst, src, n, cudaMemcpyDeviceToDevice));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n,
+                                                 cudaStream_t s) {
   ENTER("cudaMemcpyPeerAsync", n);
   return rt_error(to || from ? (int)cudaErrorInvalidDevice : (int)copy_async(dst, src, n, cudaMemcpyDeviceToDevice, s));
 }
 
 static CUDA_MEMCPY2D rows(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height) {
-  return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = dev(src), .srcPitch = spitch, .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-                         .dstDevice = dev(dst), .dstPitch = dpitch, .WidthInBytes = width, .Height = height};
+  return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                         .srcDevice = dev(src),
+                         .srcPitch = spitch,
+                         .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                         .dstDevice = dev(dst),
+                         .dstPitch = dpitch,
+                         .WidthInBytes = width,
+                         .Height = height};
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, enum cudaMemcpyKind kind) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                          size_t height, enum cudaMemcpyKind kind) {
   ENTER("cudaMemcpy2D", width * height);
   CUDA_MEMCPY2D c = rows(dst, dpitch, src, spitch, width, height);
   if (kind > cudaMemcpyDefault) return rt_error(cudaErrorInvalidMemcpyDirection);
   return dpitch < width || spitch < width ? rt_error(cudaErrorInvalidPitchValue) : DRV(cuMemcpy2D(&c));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                               size_t height, enum cudaMemcpyKind kind, cudaStream_t s) {
   ENTER("cudaMemcpy2DAsync", width * height);
   CUDA_MEMCPY2D c = rows(dst, dpitch, src, spitch, width, height);
   if (kind > cudaMemcpyDefault) return rt_error(cudaErrorInvalidMemcpyDirection);
@@ -224,10 +228,23 @@ EXPORT cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *dst, size_t dpitch, const v
 static CUresult copy_3d(const struct cudaMemcpy3DParms *p, bool async, cudaStream_t s) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
   if (p->srcArray || p->dstArray) return CUDA_ERROR_NOT_SUPPORTED; /* arrays are not imitated */
-  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .dstMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = dev(p->srcPtr.ptr), .dstDevice = dev(p->dstPtr.ptr),
-                     .srcPitch = p->srcPtr.pitch, .srcHeight = p->srcPtr.ysize, .dstPitch = p->dstPtr.pitch, .dstHeight = p->dstPtr.ysize,
-                     .srcXInBytes = p->srcPos.x, .srcY = p->srcPos.y, .srcZ = p->srcPos.z, .dstXInBytes = p->dstPos.x, .dstY = p->dstPos.y, .dstZ = p->dstPos.z,
-                     .WidthInBytes = p->extent.width, .Height = p->extent.height, .Depth = p->extent.depth};
+  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                     .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                     .srcDevice = dev(p->srcPtr.ptr),
+                     .dstDevice = dev(p->dstPtr.ptr),
+                     .srcPitch = p->srcPtr.pitch,
+                     .srcHeight = p->srcPtr.ysize,
+                     .dstPitch = p->dstPtr.pitch,
+                     .dstHeight = p->dstPtr.ysize,
+                     .srcXInBytes = p->srcPos.x,
+                     .srcY = p->srcPos.y,
+                     .srcZ = p->srcPos.z,
+                     .dstXInBytes = p->dstPos.x,
+                     .dstY = p->dstPos.y,
+                     .dstZ = p->dstPos.z,
+                     .WidthInBytes = p->extent.width,
+                     .Height = p->extent.height,
+                     .Depth = p->extent.depth};
   return async ? rt_driver.cuMemcpy3DAsync(&c, s) : rt_driver.cuMemcpy3D(&c);
 }
 
@@ -256,7 +273,8 @@ EXPORT cudaError_t CUDARTAPI cudaMemset2D(void *p, size_t pitch, int value, size
   return DRV(cuMemsetD2D8(dev(p), pitch, (unsigned char)value, width, height));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height,
+                                               cudaStream_t s) {
   ENTER("cudaMemset2DAsync", width * height);
   return DRV(cuMemsetD2D8Async(dev(p), pitch, (unsigned char)value, width, height, s));
 }
@@ -266,9 +284,11 @@ EXPORT cudaError_t CUDARTAPI cudaMemset3D(struct cudaPitchedPtr p, int value, st
   return DRV(cuMemsetD2D8(dev(p.ptr), p.pitch, (unsigned char)value, extent.width, extent.height * extent.depth));
 }
 
-EXPORT cudaError_t CUDARTAPI cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExtent extent, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
+                                               cudaStream_t s) {
   ENTER("cudaMemset3DAsync", extent.width * extent.height * extent.depth);
-  return DRV(cuMemsetD2D8Async(dev(p.ptr), p.pitch, (unsigned char)value, extent.width, extent.height * extent.depth, s));
+  return DRV(
+      cuMemsetD2D8Async(dev(p.ptr), p.pitch, (unsigned char)value, extent.width, extent.height * extent.depth, s));
 }
 
 /* ---- pointers, advice, IPC ---- */
@@ -276,7 +296,9 @@ EXPORT cudaError_t CUDARTAPI cudaMemset3DAsync(struct cudaPitchedPtr p, int valu
 /* A pointer that CUDA does not know is host memory of no registration: type 0 and success (since CUDA 11). */
 EXPORT cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *p) {
   ENTER("cudaPointerGetAttributes", 0);
-  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
   unsigned type = 0;
   int managed = 0, device = 0;
   CUdeviceptr d = 0;
@@ -285,22 +307,29 @@ EXPORT cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttribut
   cudaError_t e = DRV(cuPointerGetAttributes(5, names, places, dev(p)));
   if (e) return e;
   memset(out, 0, sizeof *out);
-  out->type = managed ? cudaMemoryTypeManaged : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  out->type = managed                        ? cudaMemoryTypeManaged
+              : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
+              : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
+                                             : cudaMemoryTypeUnregistered;
   out->device = device;
   out->devicePointer = (void *)(uintptr_t)d;
   out->hostPointer = out->type == cudaMemoryTypeUnregistered ? (void *)(uintptr_t)p : host;
   return cudaSuccess;
 }
 
-EXPORT cudaError_t CUDARTAPI rt_mem_advise(const void *p, size_t n, enum cudaMemoryAdvise advice, struct cudaMemLocation where) V2("cudaMemAdvise");
-EXPORT cudaError_t CUDARTAPI rt_mem_advise(const void *p, size_t n, enum cudaMemoryAdvise advice, struct cudaMemLocation where) {
+EXPORT cudaError_t CUDARTAPI rt_mem_advise(const void *p, size_t n, enum cudaMemoryAdvise advice,
+                                           struct cudaMemLocation where) V2("cudaMemAdvise");
+EXPORT cudaError_t CUDARTAPI rt_mem_advise(const void *p, size_t n, enum cudaMemoryAdvise advice,
+                                           struct cudaMemLocation where) {
   ENTER("cudaMemAdvise", n);
   CUmemLocation w = {.type = (CUmemLocationType)where.type, .id = where.id};
   return DRV(cuMemAdvise(dev(p), n, (CUmem_advise)advice, w));
 }
 
-EXPORT cudaError_t CUDARTAPI rt_mem_prefetch(const void *p, size_t n, struct cudaMemLocation where, unsigned flags, cudaStream_t s) V2("cudaMemPrefetchAsync");
-EXPORT cudaError_t CUDARTAPI rt_mem_prefetch(const void *p, size_t n, struct cudaMemLocation where, unsigned flags, cudaStream_t s) {
+EXPORT cudaError_t CUDARTAPI rt_mem_prefetch(const void *p, size_t n, struct cudaMemLocation where, unsigned flags,
+                                             cudaStream_t s) V2("cudaMemPrefetchAsync");
+EXPORT cudaError_t CUDARTAPI rt_mem_prefetch(const void *p, size_t n, struct cudaMemLocation where, unsigned flags,
+                                             cudaStream_t s) {
   ENTER("cudaMemPrefetchAsync", n);
   CUmemLocation w = {.type = (CUmemLocationType)where.type, .id = where.id};
   return DRV(cuMemPrefetchAsync(dev(p), n, w, flags, s));
@@ -308,16 +337,19 @@ EXPORT cudaError_t CUDARTAPI rt_mem_prefetch(const void *p, size_t n, struct cud
 
 #if RUNTIME == 12
 static CUmemLocation location(int device) {
-  return (CUmemLocation){.type = device == cudaCpuDeviceId ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, .id = device == cudaCpuDeviceId ? 0 : device};
+  return (CUmemLocation){.type = device == cudaCpuDeviceId ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
+                         .id = device == cudaCpuDeviceId ? 0 : device};
 }
 
-EXPORT cudaError_t CUDARTAPI rt_mem_advise1(const void *p, size_t n, enum cudaMemoryAdvise advice, int device) AS("cudaMemAdvise");
+EXPORT cudaError_t CUDARTAPI rt_mem_advise1(const void *p, size_t n, enum cudaMemoryAdvise advice, int device)
+    AS("cudaMemAdvise");
 EXPORT cudaError_t CUDARTAPI rt_mem_advise1(const void *p, size_t n, enum cudaMemoryAdvise advice, int device) {
   ENTER("cudaMemAdvise", n);
   return DRV(cuMemAdvise(dev(p), n, (CUmem_advise)advice, location(device)));
 }
 
-EXPORT cudaError_t CUDARTAPI rt_mem_prefetch1(const void *p, size_t n, int device, cudaStream_t s) AS("cudaMemPrefetchAsync");
+EXPORT cudaError_t CUDARTAPI rt_mem_prefetch1(const void *p, size_t n, int device, cudaStream_t s)
+    AS("cudaMemPrefetchAsync");
 EXPORT cudaError_t CUDARTAPI rt_mem_prefetch1(const void *p, size_t n, int device, cudaStream_t s) {
   ENTER("cudaMemPrefetchAsync", n);
   return DRV(cuMemPrefetchAsync(dev(p), n, location(device), 0, s));

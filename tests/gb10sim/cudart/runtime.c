@@ -27,12 +27,16 @@ cudaError_t rt_note(int error) {
 static bool fetch(void) {
   bool all = true;
   CUdriverProcAddressQueryResult status;
-#define FETCH(name)                                                                                                           \
-  if (rt_driver.get(#name, (void **)&rt_driver.name, RUNTIME_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !rt_driver.name) all = false;
+#define FETCH(name)                                                                                            \
+  if (rt_driver.get(#name, (void **)&rt_driver.name, RUNTIME_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, &status) || \
+      !rt_driver.name)                                                                                         \
+    all = false;
   DRIVER_ENTRIES(FETCH)
 #undef FETCH
   /* From 13.0 on that name has a form with an argument. */
-  return !rt_driver.get("cuCtxSynchronize", (void **)&rt_driver.cuCtxSynchronize, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status) && all;
+  return !rt_driver.get("cuCtxSynchronize", (void **)&rt_driver.cuCtxSynchronize, 12000, CU_GET_PROC_ADDRESS_DEFAULT,
+                        &status) &&
+         all;
 }
 
 static void load(void) {
@@ -203,7 +207,9 @@ EXPORT cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *can, int device, int p
 
 EXPORT cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   ENTER("cudaDeviceEnablePeerAccess", 0);
-  return rt_error(flags ? cudaErrorInvalidValue : peer == mine.device || check_device(peer) ? cudaErrorInvalidDevice : cudaErrorPeerAccessUnsupported);
+  return rt_error(flags                                       ? cudaErrorInvalidValue
+                  : peer == mine.device || check_device(peer) ? cudaErrorInvalidDevice
+                                                              : cudaErrorPeerAccessUnsupported);
 }
 
 EXPORT cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peer) {
@@ -270,7 +276,8 @@ static void fill_limits(device_prop *p, int device) {
   p->warpSize = A(WARP_SIZE);
   p->memPitch = (size_t)A(MAX_PITCH);
   p->maxThreadsPerBlock = A(MAX_THREADS_PER_BLOCK);
-  p->maxThreadsDim[0] = A(MAX_BLOCK_DIM_X), p->maxThreadsDim[1] = A(MAX_BLOCK_DIM_Y), p->maxThreadsDim[2] = A(MAX_BLOCK_DIM_Z);
+  p->maxThreadsDim[0] = A(MAX_BLOCK_DIM_X), p->maxThreadsDim[1] = A(MAX_BLOCK_DIM_Y),
+  p->maxThreadsDim[2] = A(MAX_BLOCK_DIM_Z);
   p->maxGridSize[0] = A(MAX_GRID_DIM_X), p->maxGridSize[1] = A(MAX_GRID_DIM_Y), p->maxGridSize[2] = A(MAX_GRID_DIM_Z);
   p->totalConstMem = (size_t)A(TOTAL_CONSTANT_MEMORY);
   p->major = A(COMPUTE_CAPABILITY_MAJOR);
@@ -280,7 +287,8 @@ static void fill_limits(device_prop *p, int device) {
   p->surfaceAlignment = (size_t)A(SURFACE_ALIGNMENT);
   p->maxTexture1D = A(MAXIMUM_TEXTURE1D_WIDTH);
   p->maxTexture2D[0] = A(MAXIMUM_TEXTURE2D_WIDTH), p->maxTexture2D[1] = A(MAXIMUM_TEXTURE2D_HEIGHT);
-  p->maxTexture3D[0] = A(MAXIMUM_TEXTURE3D_WIDTH), p->maxTexture3D[1] = A(MAXIMUM_TEXTURE3D_HEIGHT), p->maxTexture3D[2] = A(MAXIMUM_TEXTURE3D_DEPTH);
+  p->maxTexture3D[0] = A(MAXIMUM_TEXTURE3D_WIDTH), p->maxTexture3D[1] = A(MAXIMUM_TEXTURE3D_HEIGHT),
+  p->maxTexture3D[2] = A(MAXIMUM_TEXTURE3D_DEPTH);
   p->multiProcessorCount = A(MULTIPROCESSOR_COUNT);
   p->maxThreadsPerMultiProcessor = A(MAX_THREADS_PER_MULTIPROCESSOR);
   p->maxBlocksPerMultiProcessor = A(MAX_BLOCKS_PER_MULTIPROCESSOR);
@@ -353,7 +361,8 @@ EXPORT cudaError_t CUDARTAPI rt_get_device_properties(device_prop *p, int device
 
 /* ---- driver entry points ---- */
 
-static cudaError_t entry_point(const char *name, void **out, unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) {
+static cudaError_t entry_point(const char *name, void **out, unsigned version, unsigned long long flags,
+                               enum cudaDriverEntryPointQueryResult *status) {
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
   CUresult r = rt_driver.get(name, out, (int)version, flags, &found);
   if (status) *status = (enum cudaDriverEntryPointQueryResult)found;
@@ -361,13 +370,18 @@ static cudaError_t entry_point(const char *name, void **out, unsigned version, u
   return rt_error((int)r);
 }
 
-EXPORT cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) {
+EXPORT cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                              unsigned long long flags,
+                                                              enum cudaDriverEntryPointQueryResult *status) {
   ENTER_DRIVER("cudaGetDriverEntryPointByVersion");
   return entry_point(name, out, version, flags, status);
 }
 
-EXPORT cudaError_t CUDARTAPI rt_get_driver_entry_point(const char *name, void **out, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) AS("cudaGetDriverEntryPoint");
-EXPORT cudaError_t CUDARTAPI rt_get_driver_entry_point(const char *name, void **out, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) {
+EXPORT cudaError_t CUDARTAPI rt_get_driver_entry_point(const char *name, void **out, unsigned long long flags,
+                                                       enum cudaDriverEntryPointQueryResult *status)
+    AS("cudaGetDriverEntryPoint");
+EXPORT cudaError_t CUDARTAPI rt_get_driver_entry_point(const char *name, void **out, unsigned long long flags,
+                                                       enum cudaDriverEntryPointQueryResult *status) {
   ENTER_DRIVER("cudaGetDriverEntryPoint");
   return entry_point(name, out, RUNTIME_VERSION, flags, status);
 }

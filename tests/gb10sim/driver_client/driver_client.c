@@ -43,7 +43,7 @@ static void load(void) {
   if (!get) return;
   CUdriverProcAddressQueryResult status;
   usable = true;
-#define FETCH(name)                                                                                         \
+#define FETCH(name)                                                                                             \
   if (get(#name, (void **)&entries.name, ASKED_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, &status) || !entries.name) \
     usable = false;
   DRIVER_CLIENT_ENTRIES(FETCH)

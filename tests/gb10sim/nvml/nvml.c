@@ -16,7 +16,16 @@
 #define EXPORT __attribute__((visibility("default")))
 
 typedef int nvmlReturn_t;
-enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15 };
+enum {
+  OK = 0,
+  UNINITIALIZED = 1,
+  INVALID_ARGUMENT = 2,
+  NOT_SUPPORTED = 3,
+  NOT_FOUND = 6,
+  INSUFFICIENT_SIZE = 7,
+  DRIVER_NOT_LOADED = 9,
+  GPU_IS_LOST = 15
+};
 typedef struct device *nvmlDevice_t;
 
 typedef struct {
@@ -52,14 +61,14 @@ static const unsigned long long VALUE_NOT_AVAILABLE = ~0ull;
 static int64_t figure(enum scalar id) { return world_get()->scalar[id]; }
 
 /* Rules first; then the library must be initialised, and `d` be the device where there is one. */
-#define ENTER(name)                                                        \
-  do {                                                                     \
-    int rule_ = world_call(name, 0);                                       \
-    if (rule_) return rule_;                                               \
+#define ENTER(name)                                                             \
+  do {                                                                          \
+    int rule_ = world_call(name, 0);                                            \
+    if (rule_) return rule_;                                                    \
     if (!__atomic_load_n(&initialised, __ATOMIC_ACQUIRE)) return UNINITIALIZED; \
   } while (0)
-#define ENTER_DEVICE(name, d, out)                                         \
-  ENTER(name);                                                             \
+#define ENTER_DEVICE(name, d, out) \
+  ENTER(name);                     \
   if ((d) != (nvmlDevice_t)&the_device || !(out)) return INVALID_ARGUMENT
 
 static nvmlReturn_t init(void) {
@@ -83,9 +92,20 @@ EXPORT nvmlReturn_t nvmlShutdown(void) {
 }
 
 EXPORT const char *nvmlErrorString(nvmlReturn_t r) {
-  static const char *const text[] = {"Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions", "Already Initialized", "Not Found",
-                                     "Insufficient Size", "Insufficient External Power", "Driver Not Loaded", "Timeout"};
-  return r >= 0 && r < (int)(sizeof text / sizeof text[0]) ? text[r] : r == GPU_IS_LOST ? "GPU is lost" : "Unknown Error";
+  static const char *const text[] = {"Success",
+                                     "Uninitialized",
+                                     "Invalid Argument",
+                                     "Not Supported",
+                                     "Insufficient Permissions",
+                                     "Already Initialized",
+                                     "Not Found",
+                                     "Insufficient Size",
+                                     "Insufficient External Power",
+                                     "Driver Not Loaded",
+                                     "Timeout"};
+  return r >= 0 && r < (int)(sizeof text / sizeof text[0]) ? text[r]
+         : r == GPU_IS_LOST                                ? "GPU is lost"
+                                                           : "Unknown Error";
 }
 
 static nvmlReturn_t put_text(char *out, unsigned n, const char *text) {
@@ -173,7 +193,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned i, nvmlDevice_t *out)
   ENTER("nvmlDeviceGetHandleByIndex_v2");
   return i < figure(SCALAR_devices) ? handle(true, out) : INVALID_ARGUMENT;
 }
-static bool same_bus(const char *id) { return id && (!strcasecmp(id, world_get()->bus_id) || !strcasecmp(id, world_get()->bus_id + 4)); }
+static bool same_bus(const char *id) {
+  return id && (!strcasecmp(id, world_get()->bus_id) || !strcasecmp(id, world_get()->bus_id + 4));
+}
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *out) {
   ENTER("nvmlDeviceGetHandleByPciBusId");
   return handle(same_bus(id), out);
@@ -185,8 +207,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_
 
 static void uuid_text(char out[48]) {
   const unsigned char *u = (const unsigned char *)world_get()->uuid;
-  snprintf(out, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12],
-           u[13], u[14], u[15]);
+  snprintf(out, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3],
+           u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *out) {
   char mine[48];
@@ -270,7 +292,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerState(nvmlDevice_t d, int *out) {
 }
 
 enum { CLOCK_GRAPHICS, CLOCK_SM, CLOCK_MEM, CLOCK_VIDEO };
-static nvmlReturn_t clock_of(int type, unsigned *out, enum scalar id) { return type == CLOCK_GRAPHICS || type == CLOCK_SM ? number(out, figure(id)) : NOT_SUPPORTED; }
+static nvmlReturn_t clock_of(int type, unsigned *out, enum scalar id) {
+  return type == CLOCK_GRAPHICS || type == CLOCK_SM ? number(out, figure(id)) : NOT_SUPPORTED;
+}
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, int type, unsigned *out) {
   ENTER_DEVICE("nvmlDeviceGetClockInfo", d, out);
   return clock_of(type, out, SCALAR_gpu_sm_clock);
@@ -288,7 +312,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t d, int ty
   return clock_of(type, out, SCALAR_gpu_app_clock);
 }
 
-static nvmlReturn_t reasons(unsigned long long *out) { return *out = (unsigned long long)figure(SCALAR_gpu_reasons), OK; }
+static nvmlReturn_t reasons(unsigned long long *out) {
+  return *out = (unsigned long long)figure(SCALAR_gpu_reasons), OK;
+}
 EXPORT nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t d, unsigned long long *out) {
   ENTER_DEVICE("nvmlDeviceGetCurrentClocksEventReasons", d, out);
   return reasons(out);
@@ -305,18 +331,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t d, uns
 /* Time counters of the reasons, in nanoseconds; ids of nvml.h (NVML_FI_DEV_CLOCKS_EVENT_REASON_*). */
 static bool reason_counter(unsigned field, enum scalar *id) {
   switch (field) {
-  case 74: /* ..._SW_POWER_CAP, as NVML_FI_DEV_PERF_POLICY_POWER */
-    return *id = SCALAR_gpu_sw_power_us, true;
-  case 269:
-    return *id = SCALAR_gpu_sw_thermal_us, true;
-  case 270:
-    return *id = SCALAR_gpu_hw_thermal_us, true;
-  case 271:
-    return *id = SCALAR_gpu_hw_brake_us, true;
-  case 76:
-    return *id = SCALAR_gpu_sync_boost_us, true;
-  default:
-    return false;
+  case 74: /* ..._SW_POWER_CAP, as NVML_FI_DEV_PERF_POLICY_POWER */ return *id = SCALAR_gpu_sw_power_us, true;
+  case 269: return *id = SCALAR_gpu_sw_thermal_us, true;
+  case 270: return *id = SCALAR_gpu_hw_thermal_us, true;
+  case 271: return *id = SCALAR_gpu_hw_brake_us, true;
+  case 76: return *id = SCALAR_gpu_sync_boost_us, true;
+  default: return false;
   }
 }
 
@@ -351,7 +371,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, int policy, uns
   ENTER_DEVICE("nvmlDeviceGetViolationStatus", d, out);
   if (policy != 0 && policy != 1) return NOT_SUPPORTED;
   out[0] = world_get()->start_us + world_now(world_get());
-  out[1] = 1000ull * (unsigned long long)(policy ? figure(SCALAR_gpu_sw_thermal_us) + figure(SCALAR_gpu_hw_thermal_us) : figure(SCALAR_gpu_sw_power_us));
+  out[1] = 1000ull * (unsigned long long)(policy ? figure(SCALAR_gpu_sw_thermal_us) + figure(SCALAR_gpu_hw_thermal_us)
+                                                 : figure(SCALAR_gpu_sw_power_us));
   return OK;
 }
 
@@ -364,7 +385,8 @@ typedef struct {
 
 static void add_process(nvmlProcessInfo_t *list, unsigned room, unsigned *n, int32_t pid, int64_t kb) {
   if (*n < room)
-    list[*n] = (nvmlProcessInfo_t){(unsigned)pid, kb < 0 ? VALUE_NOT_AVAILABLE : (unsigned long long)kb * 1024, ~0u, ~0u};
+    list[*n] = (nvmlProcessInfo_t){(unsigned)pid, kb < 0 ? VALUE_NOT_AVAILABLE : (unsigned long long)kb * 1024, ~0u,
+                                   ~0u};
   ++*n;
 }
 
@@ -376,19 +398,21 @@ static nvmlReturn_t processes(bool graphics, unsigned *n, nvmlProcessInfo_t *lis
   world_lock(w);
   for (int i = 0; i < WORLD_PROCS; i++) {
     const struct world_process *p = &w->process[i];
-    if (p->pid > 0 && p->memory_kb != -2 && !!p->graphics == graphics) add_process(list, room, &found, p->pid, p->memory_kb);
+    if (p->pid > 0 && p->memory_kb != -2 && !!p->graphics == graphics)
+      add_process(list, room, &found, p->pid, p->memory_kb);
   }
   for (int i = 0; i < WORLD_JOBS && !graphics; i++)
-    if (w->job[i].pid && w->job[i].has_context) add_process(list, room, &found, w->job[i].pid, w->job[i].device_bytes / 1024);
+    if (w->job[i].pid && w->job[i].has_context)
+      add_process(list, room, &found, w->job[i].pid, w->job[i].device_bytes / 1024);
   world_unlock(w);
   *n = found;
   return found > room ? INSUFFICIENT_SIZE : OK;
 }
 
-#define PROCESSES(name, graphics)                                                          \
-  EXPORT nvmlReturn_t name(nvmlDevice_t d, unsigned *n, nvmlProcessInfo_t *list) {         \
-    ENTER_DEVICE(#name, d, n);                                                             \
-    return processes(graphics, n, list);                                                   \
+#define PROCESSES(name, graphics)                                                  \
+  EXPORT nvmlReturn_t name(nvmlDevice_t d, unsigned *n, nvmlProcessInfo_t *list) { \
+    ENTER_DEVICE(#name, d, n);                                                     \
+    return processes(graphics, n, list);                                           \
   }
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, false)
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, false)

@@ -99,9 +99,9 @@ static void standin_folder(char *out, size_t size) {
 }
 
 static const char *standin_file(const char *word) {
-  static const char *const table[][2] = {{"cuda", "libcuda.so.1"},         {"cudart13", "libcudart.so.13"},
-                                         {"cudart12", "libcudart.so.12"},  {"nvml", "libnvidia-ml.so.1"},
-                                         {"cublas", "libcublas.so.13"},    {"cublasLt", "libcublasLt.so.13"},
+  static const char *const table[][2] = {{"cuda", "libcuda.so.1"},        {"cudart13", "libcudart.so.13"},
+                                         {"cudart12", "libcudart.so.12"}, {"nvml", "libnvidia-ml.so.1"},
+                                         {"cublas", "libcublas.so.13"},   {"cublasLt", "libcublasLt.so.13"},
                                          {"nccl", "libnccl.so.2"}};
   for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++)
     if (!strcmp(table[i][0], word)) return table[i][1];

@@ -68,7 +68,8 @@ static bool find_include(const char *from, const char *name, char *out, size_t s
 
 static int read_file(const char *path, struct world *w, struct scenario *out, int depth);
 
-static int include(const char *path, int line, const struct words *in, struct world *w, struct scenario *out, int depth) {
+static int include(const char *path, int line, const struct words *in, struct world *w, struct scenario *out,
+                   int depth) {
   char found[4096];
   if (in->n != 2) return complain(path, line, "include takes one file name");
   if (depth >= INCLUDE_DEPTH) return complain(path, line, "includes are nested too deeply");
@@ -93,8 +94,10 @@ static int read_line(const char *path, int line, const char *text, struct world 
   if (words_split(&in, text) < 0) return complain(path, line, "too many words, or a quote without its end");
   if (!in.n) return 0;
   if (!strcmp(in.w[0], "include")) return include(path, line, &in, w, out, depth);
-  if (!strcmp(in.w[0], "preload")) return preload(&in, out) ? complain(path, line, "preload takes names of stand-ins, or none") : 0;
-  if (!strcmp(in.w[0], "runtime")) return runtime(&in, out) ? complain(path, line, "runtime takes 12, 13, both, or none") : 0;
+  if (!strcmp(in.w[0], "preload"))
+    return preload(&in, out) ? complain(path, line, "preload takes names of stand-ins, or none") : 0;
+  if (!strcmp(in.w[0], "runtime"))
+    return runtime(&in, out) ? complain(path, line, "runtime takes 12, 13, both, or none") : 0;
   int before = w->n_events;
   if (world_setting_locked(w, text, error, sizeof error)) return complain(path, line, error);
   if (w->n_events > before && !w->event[before].ramp && try_event(w, w->event[before].text, error, sizeof error))

@@ -71,8 +71,8 @@ static int render_meminfo(const struct world *w) {
 }
 
 static int render_vmstat(const struct world *w) {
-  static const char *const always[] = {"nr_free_pages", "pswpin", "pswpout", "pgmajfault", "allocstall_normal", "compact_stall",
-                                       "compact_fail", "oom_kill"};
+  static const char *const always[] = {"nr_free_pages",     "pswpin",        "pswpout",      "pgmajfault",
+                                       "allocstall_normal", "compact_stall", "compact_fail", "oom_kill"};
   struct text t = {0};
   for (unsigned i = 0; i < sizeof always / sizeof always[0]; i++) {
     long long value = i ? 0 : (long long)w->scalar[SCALAR_MemFree] / 4;
@@ -92,8 +92,9 @@ static int render_pressure(const struct world *w, const char *name, enum scalar 
   struct text t = {0};
   for (int k = 0; k < 2; k++) {
     const int64_t *v = &w->scalar[(int)first + 4 * k];
-    add(&t, "%s avg10=%lld.%02lld avg60=%lld.%02lld avg300=%lld.%02lld total=%lld\n", k ? "full" : "some", (long long)v[0] / 100,
-        (long long)v[0] % 100, (long long)v[1] / 100, (long long)v[1] % 100, (long long)v[2] / 100, (long long)v[2] % 100, (long long)v[3]);
+    add(&t, "%s avg10=%lld.%02lld avg60=%lld.%02lld avg300=%lld.%02lld total=%lld\n", k ? "full" : "some",
+        (long long)v[0] / 100, (long long)v[0] % 100, (long long)v[1] / 100, (long long)v[1] % 100,
+        (long long)v[2] / 100, (long long)v[2] % 100, (long long)v[3]);
   }
   return put_text(w, name, &t);
 }
@@ -110,8 +111,8 @@ static int render_swaps(const struct world *w) {
   struct text t = {0};
   add(&t, "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n");
   if (w->scalar[SCALAR_SwapTotal] > 0)
-    add(&t, "/swap.img                               file\t\t%lld\t%lld\t\t-2\n", (long long)w->scalar[SCALAR_SwapTotal],
-        (long long)(w->scalar[SCALAR_SwapTotal] - w->scalar[SCALAR_SwapFree]));
+    add(&t, "/swap.img                               file\t\t%lld\t%lld\t\t-2\n",
+        (long long)w->scalar[SCALAR_SwapTotal], (long long)(w->scalar[SCALAR_SwapTotal] - w->scalar[SCALAR_SwapFree]));
   return put_text(w, "/proc/swaps", &t);
 }
 
@@ -124,17 +125,19 @@ static void render_process(const struct world *w, const struct world_process *p)
   add(&t, "%s\n", comm);
   put_text(w, name, &t);
   t.n = 0;
-  add(&t, "%d (%s) S %d %d %d 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 18446744073709551615\n", p->pid, comm, p->parent, p->pid,
-      p->session, 1000 + p->pid);
+  add(&t, "%d (%s) S %d %d %d 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 18446744073709551615\n", p->pid, comm,
+      p->parent, p->pid, p->session, 1000 + p->pid);
   snprintf(name, sizeof name, "/proc/%d/stat", p->pid);
   put_text(w, name, &t);
   t.n = 0;
-  add(&t, "Name:\t%s\nState:\tS (sleeping)\nPid:\t%d\nPPid:\t%d\nUid:\t1000\t1000\t1000\t1000\n", comm, p->pid, p->parent);
+  add(&t, "Name:\t%s\nState:\tS (sleeping)\nPid:\t%d\nPPid:\t%d\nUid:\t1000\t1000\t1000\t1000\n", comm, p->pid,
+      p->parent);
   snprintf(name, sizeof name, "/proc/%d/status", p->pid);
   put_text(w, name, &t);
   t.n = 0;
   if (p->service)
-    add(&t, "0::/system.slice/%s.service\n", p->name[0] == '/' && strrchr(p->name, '/') ? strrchr(p->name, '/') + 1 : p->name);
+    add(&t, "0::/system.slice/%s.service\n",
+        p->name[0] == '/' && strrchr(p->name, '/') ? strrchr(p->name, '/') + 1 : p->name);
   else
     add(&t, "0::/user.slice/user-1000.slice/session-%d.scope\n", p->session % 100);
   snprintf(name, sizeof name, "/proc/%d/cgroup", p->pid);
@@ -182,7 +185,10 @@ static int render_moving(const struct world *w) {
 
 static int render_fixed(const struct world *w) {
   struct text t = {0};
-  add(&t, "Model: \t\t %s\nIRQ:   \t\t 100\nGPU UUID: \t GPU-67623130-7369-6d2d-7370-61726b2d3031\nVideo BIOS: \t ??.??.??.??.??\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t 0x7fffffffffff\nBus Location: \t 000f:01:00.0\nDevice Minor: \t 0\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",
+  add(&t,
+      "Model: \t\t %s\nIRQ:   \t\t 100\nGPU UUID: \t GPU-67623130-7369-6d2d-7370-61726b2d3031\nVideo BIOS: \t "
+      "??.??.??.??.??\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t 0x7fffffffffff\nBus Location: \t "
+      "000f:01:00.0\nDevice Minor: \t 0\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",
       w->device_name, w->driver);
   int rc = w->scalar[SCALAR_devices] > 0 ? put_text(w, "/proc/driver/nvidia/gpus/000f:01:00.0/information", &t) : 0;
   t.n = 0;

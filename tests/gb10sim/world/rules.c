@@ -114,7 +114,9 @@ int world_rule_setting(struct world *w, const struct words *in, char *error, siz
   }
   if (r.kind == RULE_BLOCK ? !r.wait_us : !r.code) {
     snprintf(error, size, "%s needs \"%s\"", in->w[0],
-             r.kind == RULE_BLOCK ? "for TIME" : r.kind == RULE_FAIL ? "code N" : "number N");
+             r.kind == RULE_BLOCK  ? "for TIME"
+             : r.kind == RULE_FAIL ? "code N"
+                                   : "number N");
     return -1;
   }
   if (w->n_rules >= WORLD_RULES) {

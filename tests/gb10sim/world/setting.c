@@ -75,14 +75,14 @@ static int with_unit(const char *text, const struct unit_word *units, double *re
   return -1;
 }
 
-static const struct unit_word duration_units[] = {{"s", 1e6},   {"us", 1},    {"ms", 1e3},       {"min", 60e6},
-                                                  {"m", 60e6},  {"h", 3600e6}, {"d", 86400e6}, {NULL, 0}};
-static const struct unit_word byte_units[] = {{"B", 1},     {"kB", 1024}, {"KiB", 1024},          {"MiB", 1048576},
-                                              {"GiB", 1073741824},        {"TiB", 1099511627776.0}, {"MB", 1e6},
-                                              {"GB", 1e9},  {NULL, 0}};
-static const struct unit_word kb_units[] = {{"kB", 1},          {"KiB", 1},    {"B", 1.0 / 1024},  {"MiB", 1024},
-                                            {"GiB", 1048576},   {"TiB", 1073741824}, {"MB", 1e6 / 1024}, {"GB", 1e9 / 1024},
-                                            {NULL, 0}};
+static const struct unit_word duration_units[] = {{"s", 1e6},  {"us", 1},     {"ms", 1e3},    {"min", 60e6},
+                                                  {"m", 60e6}, {"h", 3600e6}, {"d", 86400e6}, {NULL, 0}};
+static const struct unit_word byte_units[] = {{"B", 1},         {"kB", 1024},        {"KiB", 1024},
+                                              {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.0},
+                                              {"MB", 1e6},      {"GB", 1e9},         {NULL, 0}};
+static const struct unit_word kb_units[] = {{"kB", 1},          {"KiB", 1},         {"B", 1.0 / 1024},
+                                            {"MiB", 1024},      {"GiB", 1048576},   {"TiB", 1073741824},
+                                            {"MB", 1e6 / 1024}, {"GB", 1e9 / 1024}, {NULL, 0}};
 static const struct unit_word milliwatt_units[] = {{"W", 1000}, {"mW", 1}, {NULL, 0}};
 static const struct unit_word millijoule_units[] = {{"J", 1000}, {"mJ", 1}, {"kJ", 1e6}, {NULL, 0}};
 static const struct unit_word hundredths[] = {{"%", 100}, {NULL, 0}};
@@ -103,7 +103,8 @@ int parse_bytes(const char *text, uint64_t *ret_bytes) {
 }
 
 int parse_scalar(enum scalar_unit unit, const char *text, int64_t *ret_value) {
-  static const struct unit_word *const tables[] = {kb_units, plain, hundredths, milliwatt_units, duration_units, millijoule_units};
+  static const struct unit_word *const tables[] = {kb_units,        plain,          hundredths,
+                                                   milliwatt_units, duration_units, millijoule_units};
   double v;
   if (unit == UNIT_N && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
     char *end;
@@ -144,7 +145,8 @@ static int set_scalar(struct world *w, const struct words *in, char *error, size
   int64_t value;
   bool absent = !strcmp(text, "none");
   if (absent) value = -1;
-  if (!absent && parse_scalar(rows[id].unit, text, &value)) return fail(error, size, "%s: not a value: %s", rows[id].words, text);
+  if (!absent && parse_scalar(rows[id].unit, text, &value))
+    return fail(error, size, "%s: not a value: %s", rows[id].words, text);
   bool relative = !absent && (text[0] == '+' || text[0] == '-');
   if (relative && w->scalar[id] < 0) w->scalar[id] = 0;
   w->scalar[id] = relative ? w->scalar[id] + value : value;
@@ -238,14 +240,16 @@ static int set_process(struct world *w, const struct words *in, char *error, siz
 }
 
 static int set_attribute(struct world *w, const struct words *in, char *error, size_t size) {
-  if (in->n != 3 || w->n_attributes == WORLD_ATTRIBUTES) return fail(error, size, "attribute takes a CUdevice_attribute number and a value");
+  if (in->n != 3 || w->n_attributes == WORLD_ATTRIBUTES)
+    return fail(error, size, "attribute takes a CUdevice_attribute number and a value");
   w->attribute[w->n_attributes++] = (struct world_attribute){atoi(in->w[1]), atoi(in->w[2])};
   return 0;
 }
 
 /* "file /path "line" "line"...": a file of the machine with this text. */
 static int set_file(struct world *w, const struct words *in, char *error, size_t size) {
-  if (in->n < 2 || in->w[1][0] != '/' || strstr(in->w[1], "..")) return fail(error, size, "file takes an absolute path and lines of text");
+  if (in->n < 2 || in->w[1][0] != '/' || strstr(in->w[1], ".."))
+    return fail(error, size, "file takes an absolute path and lines of text");
   int i = 0;
   while (i < w->n_files && strcmp(w->file[i].path, in->w[1])) i++;
   if (i == WORLD_FILES) return fail(error, size, "more than %d files", WORLD_FILES);
@@ -270,7 +274,8 @@ static int set_page_cache(struct world *w, const struct words *in, char *error, 
 
 static int set_kill(struct world *w, const struct words *in, char *error, size_t size) {
   int number = in->n == 3 ? atoi(in->w[2]) : 0;
-  if (in->n != 3 || strcmp(in->w[1], "job") || number <= 0 || number > 64) return fail(error, size, "kill takes \"job\" and a signal number");
+  if (in->n != 3 || strcmp(in->w[1], "job") || number <= 0 || number > 64)
+    return fail(error, size, "kill takes \"job\" and a signal number");
   for (int i = 0; i < WORLD_JOBS; i++)
     if (w->job[i].pid > 1 && w->job[i].has_context) kill(w->job[i].pid, number);
   return 0;
@@ -288,7 +293,8 @@ static int set_start(struct world *w, const struct words *in, char *error, size_
 
 static int set_pace(struct world *w, const struct words *in, char *error, size_t size) {
   double v;
-  if (in->n != 2 || with_unit(in->w[1], plain, &v) || v < 1 || v > 1e7) return fail(error, size, "pace takes a number of 1 or more");
+  if (in->n != 2 || with_unit(in->w[1], plain, &v) || v < 1 || v > 1e7)
+    return fail(error, size, "pace takes a number of 1 or more");
   w->pace = v;
   return 0;
 }
@@ -306,7 +312,8 @@ static int set_device_name(struct world *w, const struct words *in, char *error,
 }
 
 static int set_image(struct world *w, const struct words *in, char *error, size_t size) {
-  if (in->n != 3 || strcmp(in->w[1], "accept")) return fail(error, size, "image takes \"accept\" and a target like sm_120a");
+  if (in->n != 3 || strcmp(in->w[1], "accept"))
+    return fail(error, size, "image takes \"accept\" and a target like sm_120a");
   if (strlen(w->accept) + strlen(in->w[2]) + 3 > sizeof w->accept) return fail(error, size, "image: too many targets");
   strcat(strcat(w->accept[0] ? w->accept : strcat(w->accept, " "), in->w[2]), " ");
   return 0;
@@ -327,12 +334,24 @@ static const struct {
   const char *word, *second;
   setting_fn set;
 } settings[] = {
-    {"vmstat", NULL, set_vmstat},        {"buddyinfo", NULL, set_buddyinfo},     {"process", NULL, set_process},
-    {"attribute", NULL, set_attribute},  {"file", NULL, set_file},               {"page-cache", NULL, set_page_cache},
-    {"kill", NULL, set_kill},            {"start", NULL, set_start},             {"pace", NULL, set_pace},
-    {"driver", "version", set_driver_version}, {"device", "name", set_device_name}, {"image", NULL, set_image},
-    {"host", NULL, set_text},            {"boot_id", NULL, set_text},            {"kernel", NULL, set_text},
-    {"fail", NULL, world_rule_setting},  {"block", NULL, world_rule_setting},    {"signal", NULL, world_rule_setting},
+    {"vmstat", NULL, set_vmstat},
+    {"buddyinfo", NULL, set_buddyinfo},
+    {"process", NULL, set_process},
+    {"attribute", NULL, set_attribute},
+    {"file", NULL, set_file},
+    {"page-cache", NULL, set_page_cache},
+    {"kill", NULL, set_kill},
+    {"start", NULL, set_start},
+    {"pace", NULL, set_pace},
+    {"driver", "version", set_driver_version},
+    {"device", "name", set_device_name},
+    {"image", NULL, set_image},
+    {"host", NULL, set_text},
+    {"boot_id", NULL, set_text},
+    {"kernel", NULL, set_text},
+    {"fail", NULL, world_rule_setting},
+    {"block", NULL, world_rule_setting},
+    {"signal", NULL, world_rule_setting},
 };
 
 int world_setting(struct world *w, const char *line, char *error, size_t error_size) {

@@ -103,7 +103,8 @@ static int read_ramp(struct world *w, const struct words *in, struct world_event
   enum scalar id = scalar_find(in, at, &used);
   if (id == SCALAR_COUNT || at + used + 3 != in->n || strcmp(in->w[at + used + 1], "->")) return -1;
   e->ramp = (int32_t)id + 1;
-  return parse_scalar(scalar_unit_of(id), in->w[at + used], &e->from) || parse_scalar(scalar_unit_of(id), in->w[at + used + 2], &e->to);
+  return parse_scalar(scalar_unit_of(id), in->w[at + used], &e->from) ||
+         parse_scalar(scalar_unit_of(id), in->w[at + used + 2], &e->to);
 }
 
 /* The part of `line` that begins at word `at`. */
@@ -117,7 +118,9 @@ int world_timeline_setting(struct world *w, const struct words *in, const char *
   bool ramp = !strcmp(in->w[0], "over");
   int at = 1;
   if (ramp ? read_ramp(w, in, &e) : read_when(w, in, &at, &e) || at >= in->n) {
-    snprintf(error, size, ramp ? "over SPAN [from TIME | mark NAME [+TIME]] NUMBER FROM -> TO" : "at TIME LINE, or at mark NAME [+TIME] LINE");
+    snprintf(error, size,
+             ramp ? "over SPAN [from TIME | mark NAME [+TIME]] NUMBER FROM -> TO"
+                  : "at TIME LINE, or at mark NAME [+TIME] LINE");
     return -1;
   }
   if (!ramp) {

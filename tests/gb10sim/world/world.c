@@ -21,9 +21,9 @@
 #include "gb10sim.h"
 #include "world.h"
 
-static struct world *the_world;         /* atomic; set once */
-static struct clock_page *the_clock;    /* atomic; set once, before the_world */
-static int attach_state;                /* atomic: 0 not tried, 1 done */
+static struct world *the_world;      /* atomic; set once */
+static struct clock_page *the_clock; /* atomic; set once, before the_world */
+static int attach_state;             /* atomic: 0 not tried, 1 done */
 
 static uint64_t mono_ns(void) {
   struct timespec ts;
@@ -80,7 +80,8 @@ static void world_defaults(struct world *w) {
 #include "scalars.def"
 #undef SCALAR
   /* A fresh boot: facts/memory.md names 1417 blocks of 16 MiB and 782 of 32 MiB; the small orders are filled in. */
-  static const int64_t fresh[WORLD_ORDERS] = {2400, 1800, 1500, 1300, 1200, 1100, 1000, 950, 900, 870, 850, 900, 1417, 782};
+  static const int64_t fresh[WORLD_ORDERS] = {2400, 1800, 1500, 1300, 1200, 1100, 1000,
+                                              950,  900,  870,  850,  900,  1417, 782};
   memcpy(w->buddy, fresh, sizeof fresh);
   snprintf(w->host, sizeof w->host, "spark-sim");
   snprintf(w->boot_id, sizeof w->boot_id, "6b1f6d0e-0000-4000-8000-00000000c121");

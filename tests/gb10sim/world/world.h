@@ -68,22 +68,22 @@ struct world_process {
 enum rule_kind { RULE_FAIL, RULE_BLOCK, RULE_SIGNAL };
 struct world_rule {
   int32_t kind;
-  int32_t code;         /* error number, or signal */
-  int32_t real_time;    /* block: real seconds, not simulated ones */
+  int32_t code;      /* error number, or signal */
+  int32_t real_time; /* block: real seconds, not simulated ones */
   int32_t pad;
-  uint64_t nth;         /* the nth matching call is the first hit, counted from 1 */
-  uint64_t times;       /* number of hits; UINT64_MAX = always */
+  uint64_t nth;   /* the nth matching call is the first hit, counted from 1 */
+  uint64_t times; /* number of hits; UINT64_MAX = always */
   uint64_t min_size, max_size;
   uint64_t wait_us;
   uint64_t from_us, until_us; /* simulated time since start */
-  uint64_t seen;        /* matching calls so far */
+  uint64_t seen;              /* matching calls so far */
   char call[WORLD_NAME];
 };
 
 enum event_when { EVENT_AT, EVENT_AT_MARK };
 struct world_event {
   int32_t when;
-  int32_t mark;     /* index into marks */
+  int32_t mark; /* index into marks */
   int32_t done;
   int32_t ramp;     /* scalar + 1, 0 = a line to apply */
   uint64_t at_us;   /* since start, or since the mark */
@@ -125,16 +125,16 @@ struct world_ipc_event { /* an interprocess event: recorded at this simulated ti
 struct world {
   char magic[8];
   uint32_t size;
-  int32_t lock; /* atomic: pid of the holder */
+  int32_t lock;                                /* atomic: pid of the holder */
   uint32_t generation, rendered;               /* atomic: move when anything that a file shows has changed */
   uint32_t memory_generation, memory_rendered; /* the same for /proc/meminfo alone */
-  int32_t n_rules;      /* atomic for reading */
+  int32_t n_rules;                             /* atomic for reading */
   int32_t n_events;
   int32_t n_marks;
   int32_t n_vmstat;
   int32_t n_attributes;
   int32_t n_files;
-  uint64_t start_us; /* Unix time at which the world began */
+  uint64_t start_us;      /* Unix time at which the world began */
   uint64_t next_event_us; /* atomic: earliest open event on the clock */
   uint64_t next_id;
   double pace;
