@@ -128,7 +128,7 @@ static void asking(const char *name, int flags, bool other_space) {
     note_once(&space_noted, "dlmopen loads objects into a namespace of their own: calls from there are not seen");
   else if (flags & OPEN_DEEPBIND)
     note_once(&deepbind_noted, "an object is loaded with RTLD_DEEPBIND: its own calls may pass this library by");
-  if (family && !other_space && !(flags & OPEN_NOLOAD)) shim_thread.asked = asked_copy(name);
+  if (name && family && !other_space && !(flags & OPEN_NOLOAD)) shim_thread.asked = asked_copy(name);
 }
 
 struct dl_step dl_pre_dlopen(const char *name, int flags) {

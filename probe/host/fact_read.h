@@ -2,8 +2,8 @@
  * facts/fact_json.h, for the command line.
  *
  * A log is the only witness of a job that died, so nothing in it is trusted: torn, foreign and hostile lines are
- * told apart and skipped, never half believed. It is also long: a line is parsed in place, without allocation.
- * It reads what a JSON parser would read of a flat record; only jansson's speed kept it from being used here.
+ * told apart and skipped, never half believed. It is also long: a line is parsed in place, without
+ * allocation, which a library that builds a tree for each record cannot do.
  */
 #ifndef SPARKSHIM_FACT_READ_H
 #define SPARKSHIM_FACT_READ_H
