@@ -1,9 +1,13 @@
 /* string.c - the four functions that a compiler may call on its own, for everything in this library.
  *
- * Hidden, so that libc's, or those of a sanitizer that is not up yet, are never reached. Built with
- * -fno-tree-loop-distribute-patterns: otherwise each would become a call of itself.
+ * Hidden, so that libc's, or those of a sanitizer that is not up yet, are never reached. No loop here may be turned
+ * into a call of the function that it stands in: gcc is told so by the pragma, clang by -fno-builtin.
  */
 #include <stddef.h>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
 
 #define HIDDEN __attribute__((visibility("hidden")))
 

@@ -175,7 +175,7 @@ static void step_fork(void) {
 
 static void limit(int which, long value) {
   struct rlimit r = {(rlim_t)value, (rlim_t)value};
-  if (setrlimit(which, &r)) exit(95);
+  if (setrlimit((__rlimit_resource_t)which, &r)) exit(95);
 }
 
 static void step_sigbus(void) {

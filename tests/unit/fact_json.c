@@ -107,7 +107,7 @@ static void any_bytes_come_back(void **state) {
     for (size_t i = 0; i < n; i++) {
       /* Mostly bytes that begin or continue characters, the private range among them. */
       static const unsigned char likely[] = {0xef, 0x9c, 0x9f, 0x80, 0xbf, 0xc3, 0xf0, 0xed, 'a', '"', '\\', 1};
-      text[i] = rand() % 3 ? (char)likely[(size_t)rand() % sizeof likely] : (char)(1 + rand() % 255);
+      text[i] = (char)(rand() % 3 ? likely[(size_t)rand() % sizeof likely] : 1 + rand() % 255);
     }
     text[n] = '\0';
     read_back(note_record(text), back);

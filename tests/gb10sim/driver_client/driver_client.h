@@ -11,13 +11,14 @@
 #include <stdint.h>
 
 /* The entry points in use, by the names that cuGetProcAddress knows. */
-#define DRIVER_CLIENT_ENTRIES(X)                                                                                      \
-  X(cuInit)                                                                                                           \
-  X(cuDeviceGet)                                                                                                      \
-  X(cuCtxGetCurrent) X(cuCtxGetDevice) X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) X(cuLibraryLoadData)            \
-      X(cuLibraryGetKernel) X(cuLaunchKernel) X(cuMemcpyAsync) X(cuStreamSynchronize) X(cuLaunchHostFunc)             \
-          X(cuMemCreate) X(cuMemAddressReserve) X(cuMemMap) X(cuMemSetAccess) X(cuMemUnmap) X(cuMemAddressFree)       \
-              X(cuMemRelease) X(cuMemRetainAllocationHandle) X(cuMemGetAddressRange) X(cuMemGetAllocationGranularity) \
+#define DRIVER_CLIENT_ENTRIES(X)                                                                                 \
+  X(cuInit)                                                                                                      \
+  X(cuDeviceGet)                                                                                                 \
+  X(cuCtxGetCurrent)                                                                                             \
+  X(cuCtxGetDevice) X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) X(cuLibraryLoadData) X(cuLibraryGetKernel)    \
+      X(cuLaunchKernel) X(cuMemcpyAsync) X(cuStreamSynchronize) X(cuLaunchHostFunc) X(cuMemCreate)               \
+          X(cuMemAddressReserve) X(cuMemMap) X(cuMemSetAccess) X(cuMemUnmap) X(cuMemAddressFree) X(cuMemRelease) \
+              X(cuMemRetainAllocationHandle) X(cuMemGetAddressRange) X(cuMemGetAllocationGranularity)            \
                   X(cuStreamIsCapturing)
 
 struct driver_client {
