@@ -107,7 +107,9 @@ def case_threads(place):
     same(["wake", "threads=1500,200", "exit=0"], place)
     (ring,) = place.rings()
     found = dump(ring)
-    assert (found["allocs"], found["count"], found["live"], found["valid"]) == (600000, 300000, 0, 4096), found
+    assert (found["count"], found["live"]) == (300000, 0), found
+    # Threads take numbers in chunks, and give up what lies half a ring behind.
+    assert found["allocs"] >= 600000 and 2048 <= found["valid"] <= 4096, found
     assert found["threads"] <= 512
     assert len(of_kind(place.log(), "note")) == 1500
 
