@@ -1,4 +1,4 @@
-/* clang-format off: its layout of the tables here is not stable */
+/* clang-format off */ /* its layout of the tables here is not stable */
 /* internal.h - what the files of the two runtime stand-ins share. RUNTIME is 12 or 13.
  *
  * Small runtimes of our own over the driver, reached as the real one reaches it: dlopen of libcuda.so.1, then

@@ -1,4 +1,4 @@
-/* clang-format off: its layout of the tables here is not stable */
+/* clang-format off */ /* its layout of the tables here is not stable */
 /* driver_client.h - how the stand-ins for cuBLAS and NCCL reach the driver.
  *
  * The real libraries carry a static CUDA runtime: they have no libcuda or libcudart among their needs, open
