@@ -12,13 +12,9 @@
  */
 #include "g03_memory.h"
 
+#include "ending.h"
+#include "number.h"
 #include "text.h"
-
-#define GIB ((uint64_t)1 << 30)
-
-/* A finding decides the fate of a process only if it came this shortly before its end. Loading frameworks
- * down after an exception takes seconds; 30 s is the project's rule for all detectors (DESIGN section 1). */
-#define LAST_WORDS_US ((uint64_t)30 * 1000 * 1000)
 
 /* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY (cuda.h, driver_types.h). Other errors of an
  * allocation call (invalid value, a sticky error of an earlier kernel, no device) are not about memory. */
@@ -30,65 +26,36 @@ enum { NCCL_CUDA_FAILED = 1, NCCL_SYSTEM_FAILED = 2 };
  * frees its cache and retries, in a tight job at every step. */
 enum { WARNINGS_MAX = 3 };
 
-static bool known(uint64_t n) { return n != FACT_NO_U64; }
-static uint64_t or_zero(uint64_t n) { return known(n) ? n : 0; }
-static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
-struct g03_reading g03_read(const struct fact_memory *m) {
-  struct g03_reading r = {.known = known(m->total) && m->total && known(m->free) && known(m->available)};
-  if (!r.known) return r;
-  /* `CmaTotal: 0 kB` with CmaFree above 0 is a bug of some kernels: the figure is then worth nothing. */
-  uint64_t cma = or_zero(m->cma_total) ? or_zero(m->cma_free) : 0;
-  uint64_t locked = known(m->unevictable) ? m->unevictable : or_zero(m->mlocked);
-  r.total = m->total;
-  r.free = less(m->free, cma);
-  r.available = less(m->available, cma);
-  r.huge = or_zero(m->huge_total) > 0;
-  r.obtainable = r.huge ? or_zero(m->huge_free) : r.available;
-  r.cache = plus(less(or_zero(m->cached), or_zero(m->shmem)), plus(or_zero(m->buffers), or_zero(m->kreclaimable)));
-  r.swap_total = or_zero(m->swap_total);
-  r.swap_free = or_zero(m->swap_free);
-  r.swappable = smaller(r.swap_free, less(plus(or_zero(m->anon), or_zero(m->shmem)), locked));
-  /* The driver holds 1.1 to 1.35 GiB on an idle Spark, and machines were seen to wedge with MemFree at 1 to
-   * 2 GiB: the last 2 % (1.9 of 121.6 GiB) are nobody's to have. */
-  r.reserve = m->total / 64 > GIB ? m->total / 64 : GIB;
-  return r;
-}
-
-uint64_t g03_gap(const struct g03_reading *r) { return less(r->available, r->free); }
-
 static struct g03_judgement judgement(enum g03_cause cause, enum confidence confidence, enum g03_doubt doubt) {
   return (struct g03_judgement){.cause = cause, .confidence = confidence, .doubt = doubt};
 }
 
 /* Not even giving up all page cache would have made room for `size`. */
-static struct g03_judgement judge_exhausted(const struct g03_reading *r, uint64_t size) {
-  if (r->huge && r->available >= plus(size, r->reserve))
+static struct g03_judgement judge_exhausted(const struct reading *r, uint64_t size) {
+  if (r->huge && r->available >= num_plus(size, r->reserve))
     return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_HUGETLB);
-  if (r->obtainable < r->reserve || plus(r->obtainable, r->swappable) < size)
+  if (r->obtainable < r->reserve || num_plus(r->obtainable, r->swappable) < size)
     return judgement(G03_EXHAUSTED, CONFIDENCE_HIGH, G03_SURE);
   if (r->obtainable < size) return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_SWAP);
   return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_NARROW);
 }
 
 /* Free memory fell short of `size`, free memory and page cache together do not. */
-static struct g03_judgement judge_reclaimable(const struct g03_reading *r, uint64_t size) {
+static struct g03_judgement judge_reclaimable(const struct reading *r, uint64_t size) {
   enum g03_doubt doubt = G03_SURE;
   if (r->huge)
     doubt = G03_DOUBT_HUGETLB;
   else if (size && r->free >= size)
     doubt = G03_DOUBT_FITS;
-  else if (r->cache < g03_gap(r) / 2)
+  else if (r->cache < reading_gap(r) / 2)
     doubt = G03_DOUBT_NOT_CACHE;
   else if (r->obtainable - size < 2 * r->reserve)
     doubt = G03_DOUBT_NARROW;
   return judgement(G03_RECLAIMABLE, doubt == G03_SURE ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM, doubt);
 }
 
-static bool oversize(const struct g03_reading *r, uint64_t size) {
-  return r->known && size > plus(r->total, r->swap_total);
+static bool oversize(const struct reading *r, uint64_t size) {
+  return r->known && size > num_plus(r->total, r->swap_total);
 }
 
 /* Page-locks memory that the program already has: it asks for next to nothing more. */
@@ -98,14 +65,14 @@ static bool asks_for_existing(const char *call) {
 }
 
 static struct g03_judgement judge(const struct g03_event *e) {
-  struct g03_reading r = g03_read(&e->mem);
-  uint64_t size = asks_for_existing(e->call) ? 0 : or_zero(e->size);
+  struct reading r = reading_of(&e->mem);
+  uint64_t size = asks_for_existing(e->call) ? 0 : num_or_zero(e->size);
   if (!r.known) return judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_UNREAD);
   if (oversize(&r, size)) return judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
   struct g03_judgement j = judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_OTHER_LIMIT);
-  if (r.obtainable < plus(size, r.reserve))
+  if (r.obtainable < num_plus(size, r.reserve))
     j = judge_exhausted(&r, size);
-  else if (r.free < plus(size, r.reserve))
+  else if (r.free < num_plus(size, r.reserve))
     j = judge_reclaimable(&r, size);
   if (e->route == G03_NCCL && j.confidence == CONFIDENCE_HIGH) {
     j.confidence = CONFIDENCE_MEDIUM;
@@ -149,10 +116,10 @@ static void on_refusal(struct g03_state *s, const struct g03_event *e, uint64_t 
   struct g03_judgement j = judge(e);
   if (e->route == G03_NCCL && j.cause == G03_UNEXPLAINED) return; /* nothing says that it was memory */
   struct g03_record *rec = &s->record[e->route][j.cause];
-  note_size(rec, or_zero(e->size));
+  note_size(rec, num_or_zero(e->size));
   rec->last = *e;
   rec->judged = j;
-  rec->refused = plus(rec->refused, times);
+  rec->refused = num_plus(rec->refused, times);
   rec->open = true;
   rec->since_granted = rec->since_granted + times > 2 ? 2 : rec->since_granted + (unsigned)times;
   rec->turn = ++s->turn;
@@ -174,10 +141,10 @@ static struct g03_record *latest_of(struct g03_state *s, enum g03_route route) {
 static void on_counted(struct g03_state *s, const struct g03_event *e, uint64_t times) {
   struct g03_record *rec = latest_of(s, e->route);
   if (!rec || e->t < rec->last.t) return;
-  note_size(rec, or_zero(e->size));
+  note_size(rec, num_or_zero(e->size));
   rec->last.t = e->t;
   rec->last.size = e->size;
-  rec->refused = plus(rec->refused, times);
+  rec->refused = num_plus(rec->refused, times);
   rec->open = true;
   if (e->t < s->turn_t) return; /* another route was refused later */
   rec->turn = ++s->turn;
@@ -197,9 +164,9 @@ static void on_alloc_failed(struct g03_state *s, const struct fact *fact, struct
                         .live_device = a->live_device,
                         .live_pinned = a->live_pinned,
                         .mem = a->mem};
-  uint64_t times = known(a->repeat) && a->repeat ? a->repeat : 1;
+  uint64_t times = num_known(a->repeat) && a->repeat ? a->repeat : 1;
   text_copy(e.call, sizeof e.call, a->call);
-  if (a->last && known(a->last) && a->last < fact->t) {
+  if (a->last && num_known(a->last) && a->last < fact->t) {
     e.t = a->last;
     on_counted(s, &e, times);
   } else {
@@ -210,8 +177,8 @@ static void on_alloc_failed(struct g03_state *s, const struct fact *fact, struct
 /* The request is about to be made: the one moment to speak if the machine may not come back from it. */
 static void on_alloc_large(struct g03_state *s, const struct fact *fact, struct det_out *out) {
   const struct fact_alloc_large *a = &fact->u.alloc_large;
-  struct g03_reading r = g03_read(&a->mem);
-  if (!known(a->size) || !oversize(&r, a->size)) return;
+  struct reading r = reading_of(&a->mem);
+  if (!num_known(a->size) || !oversize(&r, a->size)) return;
   enum g03_route route = route_of(a->route);
   struct g03_record *rec = &s->record[route][G03_OVERSIZE];
   if (rec->shown) return;
@@ -232,7 +199,7 @@ static void on_alloc_recovered(struct g03_state *s, const struct fact *fact, str
   enum g03_route route = route_of(a->route);
   for (int c = 0; c < G03_CAUSES; c++) {
     struct g03_record *rec = &s->record[route][c];
-    if (!rec->open || !known(a->size) || a->size < rec->open_max) continue;
+    if (!rec->open || !num_known(a->size) || a->size < rec->open_max) continue;
     rec->open = false;
     rec->since_granted = 0;
     if (rec->shown_verdict == VERDICT_WARN) emit_refusal(rec, VERDICT_INFO, NULL, out);
@@ -240,8 +207,8 @@ static void on_alloc_recovered(struct g03_state *s, const struct fact *fact, str
 }
 
 /* The driver's total is MemTotal where memory is shared; a GPU with memory of its own says something else. */
-static bool tells_discrete(uint64_t total, const struct g03_reading *r) {
-  return r->known && known(total) && (total < r->total - r->total / 8 || total > r->total + r->total / 8);
+static bool tells_discrete(uint64_t total, const struct reading *r) {
+  return r->known && num_known(total) && (total < r->total - r->total / 8 || total > r->total + r->total / 8);
 }
 
 static void withdraw_all(struct g03_state *s, enum g03_doubt why, struct det_out *out) {
@@ -259,17 +226,17 @@ static void withdraw_all(struct g03_state *s, enum g03_doubt why, struct det_out
  * Far below: less than four fifths, and an eighth of the machine. A Spark just booted is 15 % off (97.3 against
  * 114.4 GiB) and no budget fails there; the reported refusals to start were 33 % off and more. */
 static bool misleading(const struct g03_answer *a) {
-  struct g03_reading r = g03_read(&a->mem);
-  uint64_t off_by = less(a->free, r.free) + less(r.free, a->free);
-  if (!r.known || r.huge || !known(a->free)) return false;
+  struct reading r = reading_of(&a->mem);
+  uint64_t off_by = num_less(a->free, r.free) + num_less(r.free, a->free);
+  if (!r.known || r.huge || !num_known(a->free)) return false;
   if (off_by > r.total / 16) return false; /* not MemFree: newer stacks and drivers may count otherwise */
-  uint64_t gap = less(r.available, a->free);
+  uint64_t gap = num_less(r.available, a->free);
   return gap >= r.available / 5 && gap >= r.total / 8 && r.cache >= gap / 2;
 }
 
 static void on_answer(struct g03_state *s, const struct fact *fact, struct det_out *out) {
   const struct fact_mem_query *q = &fact->u.mem_query;
-  struct g03_reading r = g03_read(&q->mem);
+  struct reading r = reading_of(&q->mem);
   if (tells_discrete(q->total, &r)) {
     s->discrete = true;
     withdraw_all(s, G03_DOUBT_DISCRETE, out);
@@ -302,34 +269,16 @@ static void on_mem_query(struct g03_state *s, const struct fact *fact, struct de
   }
 }
 
-/* The process ended unsuccessfully and by its own doing: not by a signal that people and managers send,
- * nor with the status by which shells report one. */
-static bool failed_by_itself(const struct fact_exit *e) {
-  enum { HUP = 1, INT = 2, KILL = 9, TERM = 15, SHELL_BASE = 128 };
-  int64_t signal = e->signal;
-  if (e->status == FACT_NO_I64 || e->status == 0) return false;
-  if (signal == FACT_NO_I64 && e->status > SHELL_BASE) signal = e->status - SHELL_BASE;
-  return signal != HUP && signal != INT && signal != KILL && signal != TERM;
-}
-
-/* What was seen at `t` was the last thing that CUDA did for this process, and its end came soon after. */
-static bool last_words(uint64_t t, const struct fact *end) {
-  uint64_t activity = end->u.exit.last_activity;
-  return (!known(activity) || activity <= t) && end->t >= t && end->t - t <= LAST_WORDS_US;
-}
-
+/* Only the latest refusal can have been fatal, and only when there is a cause to name. */
 static enum verdict verdict_at_end(const struct g03_state *s, const struct g03_record *rec, const struct fact *end) {
-  if (end->u.exit.status == 0 || (rec->refused && !rec->open)) return VERDICT_INFO;
-  bool fatal = failed_by_itself(&end->u.exit) && rec->open && rec->turn == s->turn && last_words(rec->last.t, end);
-  return fatal && rec->judged.cause != G03_UNEXPLAINED ? VERDICT_FAIL : VERDICT_WARN;
+  enum verdict v = ending_verdict(rec->last.t, rec->refused && !rec->open, end);
+  bool nameable = rec->open && rec->turn == s->turn && rec->judged.cause != G03_UNEXPLAINED;
+  return v == VERDICT_FAIL && !nameable ? VERDICT_WARN : v;
 }
 
 /* The free figure alone: no request was refused, the program read it and gave up. */
 static bool gave_up(const struct g03_state *s, const struct fact *end) {
-  const struct fact_exit *e = &end->u.exit;
-  enum { ABRT = 6 };
-  bool thrown = e->signal == FACT_NO_I64 || e->signal == ABRT; /* an uncaught C++ exception aborts */
-  return s->answer.misleading && !s->turn && thrown && failed_by_itself(e) && last_words(s->answer.t, end);
+  return s->answer.misleading && !s->turn && ending_gave_up(end) && ending_follows(s->answer.t, end);
 }
 
 static void on_exit_fact(struct g03_state *s, const struct fact *end, struct det_out *out) {

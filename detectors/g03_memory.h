@@ -6,6 +6,7 @@
 #define SPARKSHIM_G03_MEMORY_H
 
 #include "detector.h"
+#include "reading.h"
 
 enum g03_cause { G03_RECLAIMABLE, G03_EXHAUSTED, G03_OVERSIZE, G03_UNEXPLAINED, G03_CAUSES };
 
@@ -21,20 +22,6 @@ enum g03_route {
   G03_QUERY,
   G03_OTHER,
   G03_ROUTES
-};
-
-/* What one reading of memory means for CUDA on a machine with one memory. */
-struct g03_reading {
-  bool known; /* MemTotal, MemFree and MemAvailable were readable */
-  uint64_t total;
-  uint64_t free;       /* MemFree without the free part of a CMA area, which CUDA does not get */
-  uint64_t available;  /* MemAvailable, less the same */
-  uint64_t obtainable; /* what CUDA can get at best: free HugeTLB pages where HugeTLB is in use, else `available` */
-  uint64_t cache;      /* page cache and kernel caches that reclaim may take, locked ones included */
-  uint64_t swap_total, swap_free;
-  uint64_t swappable; /* anonymous memory that swap has room for */
-  uint64_t reserve;   /* what kernel and driver keep for themselves */
-  bool huge;          /* HugeTLB is in use */
 };
 
 enum g03_doubt { /* the look-alike that the readings do not exclude */
@@ -101,11 +88,6 @@ struct g03_state {
   bool answer_shown;
   bool discrete; /* the GPU has memory of its own: nothing here applies */
 };
-
-/* g03_memory.c */
-struct g03_reading g03_read(const struct fact_memory *m);
-/* What MemAvailable promises beyond the free figure. */
-uint64_t g03_gap(const struct g03_reading *r);
 
 /* g03_words.c: fill every field of *f. `end` is NULL while the process lives. */
 void g03_say_refusal(struct finding *f, const struct g03_record *rec, enum verdict v, const struct fact *end);

@@ -56,6 +56,22 @@ void text_size(struct text *t, uint64_t bytes) {
   }
 }
 
+void text_sized(struct text *t, const char *before, uint64_t bytes, const char *after) {
+  text_add(t, before);
+  text_size(t, bytes);
+  text_add(t, after);
+}
+
+void text_item_add(struct finding_list *list, const char *s) {
+  struct text t = text_item(list);
+  text_add(&t, s);
+}
+
+void text_item_sized(struct finding_list *list, const char *before, uint64_t bytes, const char *after) {
+  struct text t = text_item(list);
+  text_sized(&t, before, bytes, after);
+}
+
 bool text_equal(const char *a, const char *b) {
   if (!a || !b) return a == b;
   while (*a && *a == *b) a++, b++;

@@ -29,6 +29,12 @@ void text_number(struct text *t, uint64_t n);
  * below 0.1 MiB "256 bytes". FACT_NO_U64 is "an unknown size". */
 void text_size(struct text *t, uint64_t bytes);
 
+/* `before`, the size, `after`. */
+void text_sized(struct text *t, const char *before, uint64_t bytes, const char *after);
+/* One more item of a list: `s`, or `before`, the size, `after`. */
+void text_item_add(struct finding_list *list, const char *s);
+void text_item_sized(struct finding_list *list, const char *before, uint64_t bytes, const char *after);
+
 /* True when both are the same text; NULL equals only NULL. */
 bool text_equal(const char *a, const char *b);
 
