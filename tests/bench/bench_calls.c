@@ -4,7 +4,7 @@
  *   bench_calls LIVE SAMPLES     LIVE allocations are held throughout
  * Prints lines "name order ns", the tenth percentile: cudaMalloc and cudaFree in batches of BATCH, once of neighbours
  * (allocated one after the other, as a step's buffers are) and once of allocations scattered at random, where each
- * touches memory that no cache holds; and a look-up by dlsym that finds nothing.
+ * touches memory that no cache holds; a look-up by dlsym that finds nothing; and one reading of the counter itself.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -107,6 +107,19 @@ static void bench_dlsym_miss(size_t samples, double scale) {
   free(ticks);
 }
 
+static void bench_counter(size_t samples, double scale) {
+  uint64_t *ticks = checked(calloc(samples, sizeof *ticks));
+  volatile uint64_t read = 0;
+  for (size_t s = 0; s < samples; s++) {
+    uint64_t t0 = clock_ticks();
+    for (int i = 0; i < BATCH; i++) read = clock_ticks();
+    ticks[s] = clock_ticks() - t0;
+  }
+  (void)read;
+  print_p10("counter", "-", ticks, samples, scale);
+  free(ticks);
+}
+
 int main(int argc, char **argv) {
   size_t live = argc > 1 ? strtoul(argv[1], NULL, 10) : 0, samples = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
   if (live < 2 * BATCH || !samples) {
@@ -117,5 +130,6 @@ int main(int argc, char **argv) {
   double scale = ns_per_tick();
   bench_allocations(live, samples, scale);
   bench_dlsym_miss(samples / 10 + 1, scale);
+  bench_counter(samples, scale);
   return 0;
 }
