@@ -282,10 +282,10 @@ static void put_list(struct out *o, const char *key, const struct finding_list *
   put(o, "]", 1);
 }
 
-size_t finding_json(const struct finding *f, uint32_t tid, uint64_t count, uint64_t last, char *buffer, size_t size) {
+size_t finding_json(const struct finding *f, const struct finding_telling *how, char *buffer, size_t size) {
   struct out o;
   if (!size) return 0;
-  open_record(&o, buffer, size, f->t, tid, "finding");
+  open_record(&o, buffer, size, f->t, how->tid, "finding");
   field_u64(&o, "g", f->g);
   field_str(&o, "verdict", verdict_word(f->verdict));
   field_str(&o, "cause", f->cause ? f->cause : "");
@@ -296,8 +296,9 @@ size_t finding_json(const struct finding *f, uint32_t tid, uint64_t count, uint6
   put_list(&o, "evidence", &f->evidence);
   put_list(&o, "fixes", &f->fixes);
   put_list(&o, "ruled_out", &f->ruled_out);
-  field_u64(&o, "count", count);
-  field_u64(&o, "last", last);
+  field_u64(&o, "count", how->count);
+  field_u64(&o, "last", how->last);
+  field_str(&o, "shown", how->shown);
   return close_record(&o, buffer);
 }
 

@@ -23,9 +23,16 @@ enum {
  * ends in U+F700 and the number of bytes left out, in decimal. */
 size_t fact_json(const struct fact *f, char *buffer, size_t size);
 
-/* The record of a finding, thread `tid` (0: none). `count` emissions so far, the last of them at `last`
- * (microseconds); f->t is the time of the first. Same rules as fact_json. */
-size_t finding_json(const struct finding *f, uint32_t tid, uint64_t count, uint64_t last, char *buffer, size_t size);
+/* How a finding was told so far. */
+struct finding_telling {
+  uint32_t tid;      /* thread that saw it; 0: none */
+  uint64_t count;    /* how often it was emitted */
+  uint64_t last;     /* when it was last, microseconds; the finding's own t is the first time */
+  const char *shown; /* file, "dev:ino", on which the line with this verdict was put just now; NULL: on none */
+};
+
+/* The record of a finding. Same rules as fact_json. */
+size_t finding_json(const struct finding *f, const struct finding_telling *how, char *buffer, size_t size);
 
 /* Undoes in place what the writer did to bytes that are not UTF-8, in a string that a JSON reader gave. The mark
  * of a cut becomes "...". Returns false when the string was cut. */

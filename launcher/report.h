@@ -8,8 +8,9 @@
 /* For people: the job, its processes, the findings with their evidence, the root cause last. */
 void report_text(const struct runlog *run, FILE *to);
 
-/* What `run` says at the end: a line for each finding of WARN or more, then the command that shows the report.
- * Nothing when there is none. */
+/* What `run` says at the end: a line for each finding of WARN or more, but for those that stand there already, put on
+ * this very file by processes that have just ended; then the command that shows the report. Nothing when there is
+ * none. */
 void report_summary(const struct runlog *run, FILE *to);
 
 /* For programs: one JSON object (docs/report.md). 0, or -ENOMEM or -EIO. */

@@ -1,8 +1,11 @@
 /* report_text.c - a run for people. They read tails: the root cause and what to do come last. */
 #include "report.h"
+#include "clock.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { PROCESSES_SHOWN = 64 };
 
@@ -142,11 +145,20 @@ void report_text(const struct runlog *run, FILE *to) {
   fprintf(to, "\nFirst to fail: %s\n", who);
 }
 
+/* Its process put the line on this file when it ended, and that was just now: nothing much can stand behind it. */
+static bool stands_there(const struct finding_ref *ref, const char *file) {
+  enum { JUST_NOW_US = 10 * 1000 * 1000 };
+  return *ref->finding->shown && !strcmp(ref->finding->shown, file) && clock_us() - ref->process->end_t <= JUST_NOW_US;
+}
+
 void report_summary(const struct runlog *run, FILE *to) {
   struct finding_ref *refs;
-  char line[1024], command[4096];
+  struct stat st;
+  char line[1024], command[4096], file[FINDING_SHOWN] = "";
   size_t n = runlog_findings(run, VERDICT_WARN, &refs);
+  if (!fstat(fileno(to), &st)) snprintf(file, sizeof file, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
   for (size_t i = 0; i < n; i++) {
+    if (stands_there(&refs[i], file)) continue;
     finding_line(&refs[i].finding->f, refs[i].process->simulated, line, sizeof line);
     fprintf(to, "%s\n", line);
   }

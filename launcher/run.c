@@ -38,7 +38,8 @@ struct run {
 static void usage(FILE *to) {
   fputs("Usage: sparkshim run [options] -- CMD [ARGUMENT...]\n\n"
         "Runs CMD with libsparkshim.so preloaded. Terminal, signals, stdin and exit status are CMD's own. Prints\n"
-        "nothing when nothing was found, else the findings and the command that shows the report.\n\n"
+        "nothing when nothing was found, else the findings that do not stand there yet and the command that shows the\n"
+        "report.\n\n"
         "  -d, --dir DIR     keep the log below DIR/runs (default: $SPARKSHIM_DIR, else the user's state folder)\n"
         "  -i, --run-id ID   name of the run (default: start time and a random number; several commands with one\n"
         "                    ID are one run)\n"

@@ -24,7 +24,7 @@ enum {
 struct logged {
   unsigned g;
   enum verdict verdict;
-  char cause[64], object[FINDING_OBJECT];
+  char cause[64], object[FINDING_OBJECT], shown[FINDING_SHOWN];
 };
 
 /* ---- memory: a report of what is left is better than none, but there is nothing left to report without memory --- */
@@ -67,7 +67,7 @@ static void collect(struct det_out *out, const struct finding *f) {
     return;
   }
   p->finding = grow(p->finding, p->findings, sizeof *p->finding);
-  p->finding[p->findings++] = (struct process_finding){*f, 1};
+  p->finding[p->findings++] = (struct process_finding){.f = *f, .count = 1};
 }
 
 static void judge(struct process *p, const struct fact *fact) {
@@ -78,19 +78,25 @@ static void judge(struct process *p, const struct fact *fact) {
   det_observe(p->state, p->detectors, fact, &c.out);
 }
 
-static void note_logged(struct process *p, const struct logged_finding *f) {
+static struct logged *find_logged(const struct process *p, unsigned g, const char *cause, const char *object) {
   for (size_t i = 0; i < p->loggeds; i++) {
     struct logged *l = &p->logged[i];
-    if (l->g != f->g || strcmp(l->cause, f->cause) || strcmp(l->object, f->object)) continue;
-    l->verdict = f->verdict;
-    return;
+    if (l->g == g && !strcmp(l->cause, cause) && !strcmp(l->object, object)) return l;
   }
-  p->logged = grow(p->logged, p->loggeds, sizeof *p->logged);
-  struct logged *l = &p->logged[p->loggeds++];
-  l->g = f->g;
+  return NULL;
+}
+
+static void note_logged(struct process *p, const struct logged_finding *f) {
+  struct logged *l = find_logged(p, f->g, f->cause, f->object);
+  if (!l) {
+    p->logged = grow(p->logged, p->loggeds, sizeof *p->logged);
+    l = &p->logged[p->loggeds++];
+    l->g = f->g;
+    keep_word(l->cause, sizeof l->cause, f->cause);
+    keep_word(l->object, sizeof l->object, f->object);
+  }
   l->verdict = f->verdict;
-  keep_word(l->cause, sizeof l->cause, f->cause);
-  keep_word(l->object, sizeof l->object, f->object);
+  keep_word(l->shown, sizeof l->shown, p->end == END_EXIT ? f->shown : NULL);
 }
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
@@ -417,11 +423,10 @@ static void add_difference(struct process *p, unsigned g, const char *cause, con
 static void compare(struct process *p) {
   for (size_t i = 0; i < p->findings; i++) {
     const struct finding *f = &p->finding[i].f;
-    const struct logged *l = NULL;
-    for (size_t k = 0; k < p->loggeds && !l; k++)
-      if (p->logged[k].g == f->g && !strcmp(p->logged[k].cause, f->cause) && !strcmp(p->logged[k].object, f->object))
-        l = &p->logged[k];
-    if (!l || l->verdict != f->verdict)
+    const struct logged *l = find_logged(p, f->g, f->cause, f->object);
+    if (l && l->verdict == f->verdict)
+      keep_word(p->finding[i].shown, sizeof p->finding[i].shown, l->shown);
+    else
       add_difference(p, f->g, f->cause, f->object, l ? (int)l->verdict : -1, (int)f->verdict);
   }
   for (size_t k = 0; k < p->loggeds; k++) {

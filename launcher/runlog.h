@@ -11,7 +11,7 @@
 #include "fact.h"
 #include "finding.h"
 
-enum { RUNLOG_ROUTES = 8 };
+enum { RUNLOG_ROUTES = 8, FINDING_SHOWN = 44 };
 
 enum process_end {
   END_UNKNOWN, /* no record, and nobody saw it */
@@ -23,7 +23,8 @@ enum process_end {
 
 struct process_finding {
   struct finding f;
-  unsigned long count; /* how often it was emitted */
+  unsigned long count;       /* how often it was emitted */
+  char shown[FINDING_SHOWN]; /* file, "dev:ino", on which its process put it at its exit, with this verdict; else "" */
 };
 
 /* A finding whose verdict differs between the log and the facts; the verdict that is missing is negative. */

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <asm/termbits.h>
 
+#include "procstat.h"
 #include "quiet.h"
 #include "sinks.h"
 #include "sys.h"
@@ -20,6 +21,7 @@ static struct {
   bool usable, terminal;
   dev_t dev;
   ino_t ino;
+  char file[44]; /* both as text: two numbers of 64 bits */
 } line;
 
 void line_open(void) {
@@ -29,6 +31,9 @@ void line_open(void) {
   if (!line.usable) return;
   line.dev = st.st_dev;
   line.ino = st.st_ino;
+  size_t at = proc_put_number(line.file, sizeof(line.file), 0, st.st_dev);
+  line.file[at++] = ':';
+  proc_put_number(line.file, sizeof(line.file), at, st.st_ino);
   line.terminal = sys_call6(SYS_ioctl, STDERR, TCGETS, (long)&settings, 0, 0, 0) == 0;
 }
 
@@ -43,13 +48,13 @@ static bool is_ready(void) {
   return sys_call6(SYS_ppoll, (long)&fd, 1, (long)at_once, 0, 0, 0) == 1 && (fd.revents & POLLOUT);
 }
 
-void line_write(const struct finding *f) {
+const char *line_write(const struct finding *f) {
   static const char clear[] = "\r\033[K"; /* what a progress bar left there */
   char text[LINE_MAX_BYTES];
   size_t at = 0;
-  if (!line.usable || !is_same_file() || !is_ready()) return;
+  if (!line.usable || !is_same_file() || !is_ready()) return NULL;
   if (line.terminal) at = str_copy(text, sizeof(text), clear);
   at += finding_line(f, shim_settings.root != NULL, text + at, sizeof(text) - at);
   text[at++] = '\n'; /* in the NUL's place */
-  quiet_write(STDERR, text, at);
+  return quiet_write(STDERR, text, at) == (long)at ? line.file : NULL;
 }

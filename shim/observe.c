@@ -86,10 +86,14 @@ static void write_fact(const struct fact *fact) {
   buffer_give(b);
 }
 
-static void write_finding(struct seen *s, uint32_t tid) {
+static void write_finding(const struct finding *f, const struct finding_telling *how) {
   struct buffer b = buffer_take();
-  if (b.text) log_write(b.text, finding_json(&s->f, tid, s->count, s->last, b.text, FACT_JSON_MAX), true);
+  if (b.text) log_write(b.text, finding_json(f, how, b.text, FACT_JSON_MAX), true);
   buffer_give(b);
+}
+
+static void write_seen(struct seen *s, uint32_t tid, const char *shown) {
+  write_finding(&s->f, &(struct finding_telling){tid, s->count, s->last, shown});
   s->logged = s->count;
 }
 
@@ -112,10 +116,10 @@ static struct seen *seen_find(struct judge *j, const struct finding *f, bool *re
   return j->seens < SEEN ? &j->seen[j->seens++] : NULL;
 }
 
-static void seen_print(struct seen *s) {
-  if (s->f.verdict < VERDICT_INFO || s->f.verdict <= s->printed) return;
+static const char *seen_print(struct seen *s) {
+  if (s->f.verdict < VERDICT_INFO || s->f.verdict <= s->printed) return NULL;
   s->printed = s->f.verdict;
-  line_write(&s->f);
+  return line_write(&s->f);
 }
 
 static void emit(struct det_out *out, const struct finding *f) {
@@ -124,19 +128,16 @@ static void emit(struct det_out *out, const struct finding *f) {
   struct seen *s = seen_find(j, f, &is_new);
   (void)out;
   if (!s) {
-    struct buffer b = buffer_take();
-    if (b.text) log_write(b.text, finding_json(f, j->tid, 1, f->t, b.text, FACT_JSON_MAX), true);
-    buffer_give(b);
+    write_finding(f, &(struct finding_telling){j->tid, 1, f->t, NULL});
     return;
   }
   s->count++;
   s->last = f->t;
   if (is_new || s->f.verdict != f->verdict) {
     s->f = *f;
-    write_finding(s, j->tid);
-    seen_print(s);
+    write_seen(s, j->tid, seen_print(s)); /* in this order: the record says whether the line could be put */
   } else if (!(s->count & (s->count - 1))) {
-    write_finding(s, j->tid);
+    write_seen(s, j->tid, NULL);
   }
 }
 
@@ -145,7 +146,7 @@ static void finish(struct judge *j) {
   char text[160];
   size_t at;
   for (uint32_t i = 0; i < j->seens; i++)
-    if (j->seen[i].logged != j->seen[i].count) write_finding(&j->seen[i], 0);
+    if (j->seen[i].logged != j->seen[i].count) write_seen(&j->seen[i], 0, NULL);
   uint64_t dropped = log_take_dropped();
   if (!dropped) return;
   at = proc_put_number(text, sizeof(text), 0, dropped);

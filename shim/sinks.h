@@ -45,6 +45,7 @@ bool ring_guard_take_lost(void);
 
 /* ---- line.c -------------------------------------------------------------------------------------------------- */
 void line_open(void);
-void line_write(const struct finding *f);
+/* The file that it was put on, "dev:ino"; NULL where it was not: switched off, not the file of the start, not ready. */
+const char *line_write(const struct finding *f);
 
 #endif

@@ -276,6 +276,7 @@ static void take_finding(struct pairs *pairs, struct record *out) {
   bool known = verdict_of(take_str(pairs, "verdict"), &f->verdict);
   f->cause = take_str(pairs, "cause");
   f->object = take_str(pairs, "object");
+  f->shown = take_str(pairs, "shown");
   f->g = g <= 10 ? (unsigned)g : 0;
   out->kind = f->g && known && f->cause && f->object ? RECORD_FINDING : RECORD_FOREIGN;
 }

@@ -25,6 +25,7 @@ struct logged_finding {
   enum verdict verdict;
   const char *cause;
   const char *object;
+  const char *shown; /* as in struct finding_telling */
 };
 
 struct record {

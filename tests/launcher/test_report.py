@@ -220,7 +220,8 @@ class EndOfRun(Logs):
         path = os.path.join(self.state, "log")
         with open(path, "w", encoding="ascii") as log:
             log.writelines(json.dumps(r) + "\n" for r in records)
-        script = f'cp {path} "$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/spark-1-100-0.ndjson"; exit {status}'
+        script = (f'sed "s/STDERR/$(stat -Lc %d:%i /dev/stderr)/" {path} '
+                  f'>"$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/spark-1-100-0.ndjson"; exit {status}')
         return self.call(SPARKRUN, "sh", "-c", script)
 
     def test_findings_then_the_next_command(self):
@@ -232,6 +233,24 @@ class EndOfRun(Logs):
         self.assertRegex(command, r"sparkshim report \S+$")
         again = self.call("sh", "-c", command)
         self.assertEqual(again.returncode, 2)
+
+    def said_at_exit(self, at=5, verdict="FAIL", **fields):
+        return record("finding", at, g=3, verdict=verdict, cause="alloc_refused_exhausted", object="device", **fields)
+
+    def test_what_stands_there_is_not_said_again(self):
+        late = time.time() - T0 / 1e6
+        facts = [header(), refusal(late - 1)]
+        end = leave(late, 1)
+        for records, lines in (([*facts, end, self.said_at_exit(shown="STDERR")], 0),
+                               ([*facts, end, self.said_at_exit(shown="1:1")], 1),  # on another file
+                               ([*facts, end, self.said_at_exit()], 1),  # on none
+                               ([*facts, self.said_at_exit(shown="STDERR"), end], 1),  # before it knew its end
+                               ([*facts, end, self.said_at_exit(verdict="WARN", shown="STDERR")], 1),
+                               ([*facts, end, self.said_at_exit(shown="STDERR"), self.said_at_exit(verdict="WARN")], 1),
+                               ([header(), refusal(4), leave(5, 1), self.said_at_exit(shown="STDERR")], 1)):  # long ago
+            *said, command = self.job(*records, status=1).stderr.decode().splitlines()
+            self.assertEqual([line.split(":")[0] for line in said], ["G3 FAIL"] * lines, records)
+            self.assertIn("sparkshim report ", command)
 
     def test_nothing_when_nothing_was_found(self):
         for records in ([header(), leave(5, 0)], [header(), refusal(4), leave(5, 0)]):

@@ -80,6 +80,7 @@ def finding_schema():
         "ruled_out": items,
         "count": {"type": "integer", "minimum": 1},
         "last": {"type": "integer", "minimum": 0},
+        "shown": {"type": "string", "pattern": "^[0-9]+:[0-9]+$"},
     }
 
 
@@ -97,7 +98,7 @@ def schema():
     table = kinds()
     defs = {kind: record(kind, {n: TYPES[t][0] for n, t, _, _ in fields}, []) for kind, _, fields in table}
     finding = finding_schema()
-    defs["finding"] = record("finding", finding, finding.keys())
+    defs["finding"] = record("finding", finding, [key for key in finding if key != "shown"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "one line of a sparkshim log, version 1",

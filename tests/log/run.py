@@ -171,6 +171,18 @@ def case_stderr_taken(place):
     assert own.stat().st_size == 0
     assert done.stderr.count(b"\n") == 1
     same(["closeerr", "wake", f"failed={1 << 60}", "exit=0"], place)
+    findings = [r for path in place.logs() for r in of_kind(check_log.records(path), "finding")]
+    assert findings and sum("shown" in r for r in findings) == 1, findings
+
+
+def case_stderr_is_named(place):
+    """The launcher compares the file of a line with its own standard error."""
+    own = place.path / "own"
+    with open(own, "wb") as f:
+        same(["wake", f"failed={1 << 60}", "exit=1"], place, stderr=f)
+    st = own.stat()
+    assert own.read_text().startswith("G3 WARN"), own.read_text()
+    assert of_kind(place.log(), "finding")[0]["shown"] == f"{st.st_dev}:{st.st_ino}", place.log()
 
 
 def case_descriptors_few(place):
@@ -271,6 +283,7 @@ def case_line(place):
     lines = done.stderr.decode().splitlines()
     assert len(lines) == 1 and lines[0].startswith("G3 WARN: ") and len(done.stderr) <= 512, lines
     counts = [(r["verdict"], r["count"]) for r in of_kind(place.log(), "finding")]
+    assert ["shown" in r for r in of_kind(place.log(), "finding")] == [True, False]
     assert counts == [("WARN", 1), ("INFO", 2)], counts  # the job ended well: taken back in the log, not on stderr
     place.env["SPARKSHIM_STDERR"] = "0"
     assert same(steps, place).stderr == b""

@@ -97,6 +97,17 @@ def case_full_disk(place):
     assert b"G3 WARN" in done.stderr, done
 
 
+def case_line_stands_once(place):
+    """What the job's exit handler said is not said again by the launcher, but for where it went elsewhere."""
+    for script in '"$@"', '"$@" 2>/dev/null', 'SPARKSHIM_STDERR=0 "$@"':
+        job = [sys.executable, str(HERE / "gpu_job.py"), "alloc=10", "refused", "exit=3"]
+        done = subprocess.run([str(BUILD / "bin/gb10sim"), str(WORLD), "--", str(BUILD / "bin/sparkshim"), "run", "--", "sh",
+                               "-c", script, "sh", *job], env=place.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+        lines = done.stderr.decode().splitlines()
+        assert done.returncode == 3 and sum(line.startswith("G3 FAIL: ") for line in lines) == 1, (script, lines)
+        assert "sparkshim report " in lines[-1], (script, lines)
+
+
 def main():
     global BUILD
     BUILD, name = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]

@@ -124,15 +124,18 @@ def check_run(check, run, expected):
     check.equal("differences", [d for p in report.get("processes", []) for d in p["differences"]], [])
     check.true("no process in the report", len(report.get("processes", [])) == 1)
     check.equal("the log against its schema", run.schema, "")
-    check_ending(check, run, worst)
+    check_ending(check, run, worst, findings)
     check_harmless(check, run)
 
 
-def check_ending(check, run, worst):
+def check_ending(check, run, worst, findings):
+    """The job's own stderr is a file, so that all that is wrong stands on that of `sparkshim run`."""
     said = run.run.stderr.splitlines()
     if worst == 0:
         check.equal("what run says of a run without a problem", said, [])
     else:
+        loud = [f"G{f['g']} {f['verdict']}" for f in findings if f["verdict"] in REPORT_STATUS]
+        check.equal("the findings that run says at its end", [line.split(":")[0] for line in said[:-1]], loud)
         check.true("run ends with the command that shows the report", said and "sparkshim report" in said[-1])
 
 

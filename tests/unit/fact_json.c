@@ -197,7 +197,8 @@ static void the_widest_records_fit(void **state) {
   memset(g.evidence.item, 0xff, sizeof g.evidence.item);
   memset(g.fixes.item, 0xff, sizeof g.fixes.item);
   memset(g.ruled_out.item, 0xff, sizeof g.ruled_out.item);
-  assert_true(finding_json(&g, UINT32_MAX, UINT64_MAX - 1, UINT64_MAX - 1, buffer, sizeof buffer) > 0);
+  struct finding_telling how = {UINT32_MAX, UINT64_MAX - 1, UINT64_MAX - 1, wide};
+  assert_true(finding_json(&g, &how, buffer, sizeof buffer) > 0);
 }
 
 static void a_finding_is_one_record(void **state) {
@@ -211,12 +212,16 @@ static void a_finding_is_one_record(void **state) {
                       .object = "device",
                       .text = "too \"much\""};
   f.evidence = (struct finding_list){2, {"a", "b"}};
-  finding_json(&f, 4, 2, 11, buffer, sizeof buffer);
+  struct finding_telling how = {.tid = 4, .count = 2, .last = 11};
+  finding_json(&f, &how, buffer, sizeof buffer);
   assert_string_equal(
       buffer,
       "{\"v\":1,\"t\":9,\"tid\":4,\"k\":\"finding\",\"g\":3,\"verdict\":\"WARN\",\"cause\":\"oversize_request\","
       "\"confidence\":\"high\",\"retry\":\"useless\",\"object\":\"device\",\"text\":\"too \\\"much\\\"\","
       "\"evidence\":[\"a\",\"b\"],\"fixes\":[],\"ruled_out\":[],\"count\":2,\"last\":11}\n");
+  how.shown = "5:77";
+  finding_json(&f, &how, buffer, sizeof buffer);
+  assert_non_null(strstr(buffer, "\"last\":11,\"shown\":\"5:77\"}\n"));
 }
 
 static void kinds_have_words(void **state) {

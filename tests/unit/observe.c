@@ -24,7 +24,7 @@ static uint64_t dropped;
 static char last_line[512];
 static uint64_t judged_t;
 static struct finding said; /* what the detector says to every fact but the header */
-static bool speaks;
+static bool speaks, stderr_taken;
 
 int log_open(const char *run, uint64_t start) {
   (void)run, (void)start;
@@ -52,9 +52,11 @@ void ring_renew_pair(uint64_t us) { (void)us; }
 bool ring_take_lost(void) { return false; }
 void ring_leave(void) { n_left++; }
 void line_open(void) {}
-void line_write(const struct finding *f) {
+const char *line_write(const struct finding *f) {
+  if (!stderr_taken) return NULL;
   n_lines++;
   finding_line(f, false, last_line, sizeof last_line);
+  return "5:77";
 }
 size_t det_state_size(void) { return 64; }
 void det_observe(void *state, uint32_t mask, const struct fact *fact, struct det_out *out) {
@@ -77,7 +79,7 @@ static int begin(void **state) {
   dropped = judged_t = 0;
   memset(records, 0, sizeof records);
   said = (struct finding){.g = 3, .verdict = VERDICT_WARN, .cause = "oversize_request", .object = "a", .text = "said"};
-  speaks = true;
+  speaks = stderr_taken = true;
   sinks_open();
   n_records = 0;
   return 0;
@@ -114,7 +116,7 @@ static void once_on_stderr_and_counted_in_the_log(void **state) {
   for (uint64_t i = 1; i <= 10; i++) fact_at(FACT_KIND_device, i);
   assert_int_equal(n_lines, 1);
   assert_int_equal(findings(), 4); /* 1, 2, 4, 8 */
-  assert_non_null(strstr(records[1], "\"count\":1,\"last\":4000000000000001}"));
+  assert_non_null(strstr(records[1], "\"count\":1,\"last\":4000000000000001,\"shown\""));
   speaks = false;
   fact_at(FACT_KIND_exit, 50);
   assert_int_equal(findings(), 5);
@@ -122,6 +124,24 @@ static void once_on_stderr_and_counted_in_the_log(void **state) {
   assert_non_null(strstr(last_record(), "\"count\":10,\"last\":4000000000000010}"));
   assert_int_equal(n_lines, 1);
   assert_int_equal(n_left, 1);
+}
+
+/* The launcher leaves out what stands there already: a record may say so only of the line that was put with it. */
+static void only_a_line_that_was_put_is_shown(void **state) {
+  (void)state;
+  fact_at(FACT_KIND_device, 1);
+  assert_non_null(strstr(last_record(), "\"verdict\":\"WARN\""));
+  assert_non_null(strstr(last_record(), "\"shown\":\"5:77\"}"));
+  fact_at(FACT_KIND_device, 2);
+  assert_null(strstr(last_record(), "shown"));
+  said.verdict = VERDICT_INFO;
+  fact_at(FACT_KIND_device, 3);
+  assert_null(strstr(last_record(), "shown"));
+  said.verdict = VERDICT_FAIL;
+  stderr_taken = false;
+  fact_at(FACT_KIND_exit, 4);
+  assert_non_null(strstr(last_record(), "\"verdict\":\"FAIL\""));
+  assert_null(strstr(last_record(), "shown"));
 }
 
 static void another_object_is_another_finding(void **state) {
@@ -227,6 +247,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(the_fact_comes_before_its_finding, begin),
       cmocka_unit_test_setup(once_on_stderr_and_counted_in_the_log, begin),
+      cmocka_unit_test_setup(only_a_line_that_was_put_is_shown, begin),
       cmocka_unit_test_setup(another_object_is_another_finding, begin),
       cmocka_unit_test_setup(worse_is_printed_better_is_only_logged, begin),
       cmocka_unit_test_setup(what_is_printed, begin),
