@@ -35,7 +35,7 @@ struct ring_slot {
   uint64_t arg;       /* size, count or handle of the call in flight */
   uint16_t last_call; /* last productive call that returned well */
   uint16_t tally;     /* index of this thread's counters; 0 = the shared ones, or none yet */
-  uint32_t pad0;
+  uint32_t worked;        /* productive calls of this thread; wraps around */
   uint64_t last_activity; /* ticks at which it returned (an allocation or free: was entered) */
   uint64_t calls;         /* hooked calls made by this thread */
   uint64_t next, limit;   /* running numbers of allocation entries that this thread has taken and not used */

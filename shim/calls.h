@@ -54,10 +54,12 @@ static inline __attribute__((always_inline)) void call_leave(const struct call *
   shim_thread.depth = 0;
 }
 
-/* The call did something for the job: the exit record and the stall watch ask for the latest such time. */
+/* The call did something for the job: the exit record and the stall watch ask for the latest such time, and how many
+ * of them there are in a second is the job's pace. */
 static inline void call_worked(const struct call *c, uint64_t ticks) {
   c->slot->last_call = (uint16_t)c->id;
   c->slot->last_activity = ticks;
+  c->slot->worked++;
 }
 
 /* Errors that report a state and no failure: cudaErrorNotReady = CUDA_ERROR_NOT_READY (driver_types.h, cuda.h). */

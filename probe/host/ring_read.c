@@ -93,6 +93,15 @@ const struct ring_slot *ring_thread(const struct ring_file *ring, unsigned i) {
   return slot->tid || slot->calls ? slot : NULL;
 }
 
+uint64_t ring_work(const struct ring_file *ring) {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < ring->header->slots; i++) {
+    const struct ring_slot *slot = ring_thread(ring, i);
+    if (slot) sum += slot->worked;
+  }
+  return sum;
+}
+
 void ring_route_counters(const struct ring_file *ring, unsigned route, struct ring_counters *out) {
   *out = (struct ring_counters){0};
   if (route >= ring->header->routes) return;

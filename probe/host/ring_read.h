@@ -36,6 +36,10 @@ const char *ring_name(const struct ring_file *ring, unsigned call);
  * other; its tid is 0. */
 const struct ring_slot *ring_thread(const struct ring_file *ring, unsigned i);
 
+/* Hooked calls that did something, over all threads. Each thread's count wraps around at 32 bits: of two readings the
+ * later can be the smaller one. */
+uint64_t ring_work(const struct ring_file *ring);
+
 /* Counters of one route over all threads; zero for a route that the file does not have. */
 void ring_route_counters(const struct ring_file *ring, unsigned route, struct ring_counters *out);
 

@@ -121,12 +121,15 @@ static void first_allocation_reads_memory_once(void **unused) {
   assert_int_equal(live[ROUTE_DEVICE], 1024);
   assert_int_equal(slot.call, 0);
   assert_int_equal(slot.last_call, HOOK_ID_cudaMalloc);
+  assert_int_equal(slot.worked, 2);
   assert_int_equal(shim_thread.depth, 0);
 }
 
 static void failed_free_keeps_what_is_held(void **unused) {
   (void)unused;
+  uint32_t worked = slot.worked;
   assert_int_equal(do_free(1, 0x1000), 1);
+  assert_int_equal(slot.worked, worked); /* a failed call is no work */
   assert_int_equal(live[ROUTE_DEVICE], 1024);
   assert_int_equal(count(FACT_KIND_call_failed), 1);
   assert_int_equal(do_free(1, 0x1000), 1);

@@ -45,6 +45,9 @@ static void fill(void) {
   for (uint64_t n = 3; n < 11; n++) file.allocs[n % ALLOCS] = (struct ring_alloc){.seq = n + 1, .size = n};
   file.allocs[9 % ALLOCS].seq = 2; /* was being written */
   file.slots[1].tid = 42;
+  file.slots[1].worked = UINT32_MAX;
+  file.slots[2].calls = 1; /* its thread is gone */
+  file.slots[2].worked = 7;
   file.tallies[0].route[1].count = 5;
   file.tallies[1].route[1].count = 6;
   file.tallies[1].route[1].by_class[47] = 6;
@@ -81,6 +84,7 @@ static void what_is_there_is_read(void **state) {
   assert_null(ring_thread(&ring, 0));
   assert_int_equal(ring_thread(&ring, 1)->tid, 42);
   assert_null(ring_thread(&ring, SLOTS));
+  assert_int_equal(ring_work(&ring), (uint64_t)UINT32_MAX + 7);
   ring_route_counters(&ring, 1, &c);
   assert_int_equal(c.count, 11);
   assert_int_equal(c.by_class[47], 6);
