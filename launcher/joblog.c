@@ -51,6 +51,7 @@ static void append_header(int file, const char *run, const char *run_from, const
   h->kernel = proc_text_read(getenv("SPARKSHIM_ROOT"), KERNEL, kernel, sizeof kernel) < 0 ? NULL : kernel;
   h->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
   h->rank = h->local_rank = h->world_size = h->local_world_size = FACT_NO_I64;
+  h->detectors_off = getenv("SPARKSHIM_DETECTORS");
   h->simulated = getenv("SPARKSHIM_ROOT") != NULL;
   append(file, &fact);
 }

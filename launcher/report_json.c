@@ -119,7 +119,7 @@ static json_t *finding_of(const struct finding_ref *ref) {
   set_text(o, "retry", retry_word(f->retry));
   set_text(o, "host", ref->process->host);
   set_i64(o, "rank", ref->process->rank);
-  set_u64(o, "pid", ref->process->pid);
+  set_u64(o, "pid", ref->process->launcher ? ref->process->job_pid : ref->process->pid);
   set_u64(o, "t", f->t);
   set_u64(o, "count", ref->finding->count);
   return o;
@@ -137,7 +137,7 @@ static json_t *findings_of(const struct runlog *run) {
 static json_t *first_failing_of(const struct process *p) {
   json_t *o = json_object();
   set_text(o, "host", p->host);
-  set_u64(o, "pid", p->pid);
+  set_u64(o, "pid", p->launcher ? p->job_pid : p->pid);
   set_i64(o, "rank", p->rank);
   return o;
 }

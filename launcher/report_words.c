@@ -21,6 +21,10 @@ const struct process *report_first_failing(const struct runlog *run) {
 void report_who(const struct process *p, char *out, size_t size) {
   size_t at = 0;
   *out = '\0';
+  if (p->launcher) {
+    snprintf(out, size, "the job, on %s", p->host ? p->host : "an unnamed host");
+    return;
+  }
   if (p->rank != FACT_NO_I64) at += (size_t)snprintf(out, size, "rank %lld, ", (long long)p->rank);
   if (p->pid == FACT_NO_U64) {
     snprintf(out + at, size - at, "a process without a header");

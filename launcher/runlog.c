@@ -49,33 +49,8 @@ static void *grow(void *array, size_t n, size_t size) {
 static void keep_word(char *out, size_t size, const char *word) { snprintf(out, size, "%s", word ? word : ""); }
 
 /* ---- findings -------------------------------------------------------------------------------------------------- */
-struct collector {
-  struct det_out out;
-  struct process *process;
-};
-
-static bool same_finding(const struct finding *a, const struct finding *b) {
-  return a->g == b->g && !strcmp(a->cause, b->cause) && !strcmp(a->object, b->object);
-}
-
-static void collect(struct det_out *out, const struct finding *f) {
-  struct process *p = ((struct collector *)out)->process;
-  for (size_t i = 0; i < p->findings; i++) {
-    if (!same_finding(&p->finding[i].f, f)) continue;
-    p->finding[i].f = *f;
-    p->finding[i].count++;
-    return;
-  }
-  p->finding = grow(p->finding, p->findings, sizeof *p->finding);
-  p->finding[p->findings++] = (struct process_finding){.f = *f, .count = 1};
-}
-
-static void judge(struct process *p, const struct fact *fact) {
-  if (!p->state) p->state = must(calloc(1, det_state_size() + 16));
-  struct collector c;
-  c.out.emit = collect;
-  c.process = p;
-  det_observe(p->state, p->detectors, fact, &c.out);
+static void judge(struct judged *j, const struct fact *fact) {
+  if (!judged_observe(j, fact)) must(NULL);
 }
 
 static struct logged *find_logged(const struct process *p, unsigned g, const char *cause, const char *object) {
@@ -105,8 +80,8 @@ static struct process *add_process(struct runlog *run, const char *path) {
   struct process *p = &run->process[run->processes++];
   p->path = copy(path);
   p->rank = p->world_size = p->status = p->signal = FACT_NO_I64;
-  p->last_activity = p->pid = p->ppid = p->start = FACT_NO_U64;
-  p->detectors = det_mask(NULL);
+  p->last_activity = p->pid = p->ppid = p->start = p->job_pid = FACT_NO_U64;
+  p->own.detectors = det_mask(NULL);
   return p;
 }
 
@@ -124,7 +99,7 @@ static void on_header(struct process *p, const struct fact_header *h) {
   p->rank = h->rank;
   p->world_size = h->world_size;
   p->simulated = h->simulated;
-  p->detectors = det_mask(h->detectors_off);
+  p->own.detectors = p->merged.detectors = det_mask(h->detectors_off);
 }
 
 static void on_alloc_stats(struct process *p, const struct fact_alloc_stats *s) {
@@ -165,8 +140,9 @@ static struct job_record *job_of(struct runlog *run, const struct process *p, ui
   return job;
 }
 
-static void on_job_record(struct runlog *run, const struct process *p, const struct fact *fact) {
+static void on_job_record(struct runlog *run, struct process *p, const struct fact *fact) {
   if (fact->kind == FACT_KIND_job_start) {
+    p->job_pid = fact->u.job_start.pid;
     struct job_record *job = job_of(run, p, fact->u.job_start.pid);
     job->started = true;
     job->start = fact->t;
@@ -174,6 +150,7 @@ static void on_job_record(struct runlog *run, const struct process *p, const str
     job->argv = copy(fact->u.job_start.argv);
   } else {
     struct job_record *job = job_of(run, p, fact->u.job_end.pid);
+    p->is_over = true;
     job->ended = true;
     job->end = fact->t;
     job->exit = fact->u.job_end.exit;
@@ -182,17 +159,95 @@ static void on_job_record(struct runlog *run, const struct process *p, const str
   }
 }
 
+/* ---- what the launcher saw ----------------------------------------------------------------------------------------- */
+static bool same_host(const struct process *a, const struct process *b) {
+  return a->host && b->host && !strcmp(a->host, b->host);
+}
+
+/* How sure it is that the launcher ran the process that begins at `t`: 0 not at all, 1 it was running a job then, more:
+ * the process is a child of its job, or the job. */
+static int kinship(const struct process *launcher, const struct process *p, uint64_t t) {
+  if (!launcher->launcher || !launcher->seen.n || !same_host(launcher, p)) return 0;
+  if (t < launcher->first || (launcher->is_over && t > launcher->last)) return 0;
+  if (launcher->job_pid == FACT_NO_U64) return 1;
+  return launcher->job_pid == p->pid ? 3 : launcher->job_pid == p->ppid ? 2 : 1;
+}
+
+/* One launcher, never several: each has counters of its own job among its facts. Several may have run one after the other,
+ * or beside each other. Logs of launchers are read first. */
+static void find_launcher(struct runlog *run, struct process *p, uint64_t t) {
+  int closest = 0;
+  for (size_t i = 0; i < run->processes; i++) {
+    int close = kinship(&run->process[i], p, t);
+    if (!close || close < closest) continue;
+    if (close == closest && run->process[i].first < run->process[p->by].first) continue;
+    closest = close;
+    p->by = i;
+  }
+  p->has_launcher = closest > 0;
+}
+
+/* The launcher's facts up to, not including, `end` of its list. */
+static void merge_to(struct runlog *run, struct process *p, size_t end) {
+  const struct fact_list *seen = &run->process[p->by].seen;
+  for (; p->seen_next < end; p->seen_next++)
+    if (fact_concerns(&seen->fact[p->seen_next], p->pid)) judge(&p->merged, &seen->fact[p->seen_next]);
+}
+
+static void merge_until(struct runlog *run, struct process *p, uint64_t t) {
+  const struct fact_list *seen = &run->process[p->by].seen;
+  size_t end = p->seen_next;
+  while (end < seen->n && seen->fact[end].t <= t) end++;
+  merge_to(run, p, end);
+}
+
+/* Before the record of an end at `t`: the next look at the machine, for what happened since the last one is in no other. */
+static void merge_look_after(struct runlog *run, struct process *p, uint64_t t) {
+  enum { NEXT_LOOK_US = 2500 * 1000 }; /* the launcher looks when a process of its job has ended, and once a second */
+  const struct fact_list *seen = &run->process[p->by].seen;
+  size_t end = p->seen_next;
+  for (bool looked = false; end < seen->n && seen->fact[end].t - t <= NEXT_LOOK_US; end++) {
+    bool look = seen->fact[end].kind == FACT_KIND_sample;
+    if (look && looked) break;
+    looked = looked || look;
+  }
+  merge_to(run, p, end);
+}
+
+static void judge_process(struct runlog *run, struct process *p, const struct fact *fact) {
+  judge(&p->own, fact);
+  if (!p->has_launcher) return;
+  if (!p->is_over) merge_until(run, p, fact->t);
+  if (!p->is_over && fact->kind == FACT_KIND_exit) merge_look_after(run, p, fact->t);
+  judge(&p->merged, fact);
+  p->is_over = p->is_over || fact->kind == FACT_KIND_exit;
+}
+
+/* What is left of the launcher's facts belongs to a process whose end was not seen. */
+static void judge_end(struct runlog *run, struct process *p, const struct fact *fact) {
+  if (p->has_launcher && !p->is_over) merge_to(run, p, run->process[p->by].seen.n);
+  if (fact) judge(p->has_launcher ? &p->merged : &p->own, fact);
+}
+
+static void judge_launcher(struct process *p, const struct fact *fact) {
+  judge(&p->own, fact);
+  if (fact->kind != FACT_KIND_header && !fact_list_add(&p->seen, fact)) must(NULL);
+}
+
+/* ---- records, again ---------------------------------------------------------------------------------------------- */
 /* A second header in a file: the process went on with another program, whose library writes on here. */
-static struct process *on_new_image(struct runlog *run, struct process *p) {
+static struct process *on_new_image(struct runlog *run, struct process *p, uint64_t t) {
   if (p->end == END_UNKNOWN) p->end = END_EXEC;
+  if (p->has_launcher && !p->is_over) merge_until(run, p, t);
   return add_process(run, p->path);
 }
 
 static struct process *on_fact(struct runlog *run, struct process *p, const struct fact *fact) {
   switch (fact->kind) {
   case FACT_KIND_header:
-    if (p->records) p = on_new_image(run, p);
+    if (p->records) p = on_new_image(run, p, fact->t);
     on_header(p, &fact->u.header);
+    if (!p->launcher) find_launcher(run, p, fact->t);
     break;
   case FACT_KIND_job_start:
   case FACT_KIND_job_end: on_job_record(run, p, fact); break;
@@ -200,7 +255,10 @@ static struct process *on_fact(struct runlog *run, struct process *p, const stru
   case FACT_KIND_exit: on_exit_record(p, fact); break;
   default: break;
   }
-  if (!p->launcher) judge(p, fact);
+  if (p->launcher)
+    judge_launcher(p, fact);
+  else
+    judge_process(run, p, fact);
   if (!p->records++) p->first = fact->t;
   p->last = fact->t;
   return p;
@@ -269,6 +327,21 @@ static void read_file(struct runlog *run, const char *path) {
   if (file >= 0) close(file);
 }
 
+/* Whether the file begins with the header of a launcher. */
+static bool is_launchers(const char *path) {
+  char line[LINE_MAX_BYTES / 4 + 1];
+  struct record record = {.kind = RECORD_BAD};
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) return false;
+  ssize_t n = read(file, line, sizeof line - 1);
+  close(file);
+  char *newline = n > 0 ? memchr(line, '\n', (size_t)n) : NULL;
+  if (newline) record_read(line, (size_t)(newline - line), &record);
+  if (record.kind != RECORD_FACT || record.fact.kind != FACT_KIND_header) return false;
+  const char *writer = record.fact.u.header.writer;
+  return writer && !strcmp(writer, "launcher");
+}
+
 static bool is_log(const char *name) {
   size_t n = strlen(name);
   return n > 7 && !strcmp(name + n - 7, ".ndjson");
@@ -300,12 +373,13 @@ int runlog_read(struct runlog *run, const char *path) {
   }
   int n = scandir(path, &entries, only_logs, alphasort);
   if (n < 0) return -errno;
-  for (int i = 0; i < n; i++) {
-    char file[PATH_MAX + NAME_MAX + 2];
-    snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-    read_file(run, file);
-    free(entries[i]);
-  }
+  for (int launchers = 1; launchers >= 0; launchers--)
+    for (int i = 0; i < n; i++) {
+      char file[PATH_MAX + NAME_MAX + 2];
+      snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+      if (is_launchers(file) == launchers) read_file(run, file);
+    }
+  for (int i = 0; i < n; i++) free(entries[i]);
   free(entries);
   return 0;
 }
@@ -381,7 +455,7 @@ static void read_ring(struct process *p) {
   ring_close(&ring);
 }
 
-static void end_by_job(struct process *p, const struct job_record *job) {
+static void end_by_job(struct runlog *run, struct process *p, const struct job_record *job) {
   struct fact fact = {.kind = FACT_KIND_exit, .t = job->end};
   struct fact_exit *e = &fact.u.exit;
   memset(&e->mem, 0xff, sizeof e->mem); /* every field FACT_NO_U64 */
@@ -393,7 +467,7 @@ static void end_by_job(struct process *p, const struct job_record *job) {
   e->signal = p->signal;
   e->last_activity = p->last_activity;
   e->last_call = p->last_call[0] ? p->last_call : NULL;
-  judge(p, &fact);
+  judge_end(run, p, &fact);
 }
 
 static const char *base_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
@@ -421,35 +495,55 @@ static void add_difference(struct process *p, unsigned g, const char *cause, con
 }
 
 static void compare(struct process *p) {
-  for (size_t i = 0; i < p->findings; i++) {
-    const struct finding *f = &p->finding[i].f;
+  for (size_t i = 0; i < p->own.findings; i++) {
+    const struct finding *f = &p->own.finding[i].f;
     const struct logged *l = find_logged(p, f->g, f->cause, f->object);
-    if (l && l->verdict == f->verdict)
-      keep_word(p->finding[i].shown, sizeof p->finding[i].shown, l->shown);
-    else
+    if (!l || l->verdict != f->verdict)
       add_difference(p, f->g, f->cause, f->object, l ? (int)l->verdict : -1, (int)f->verdict);
   }
   for (size_t k = 0; k < p->loggeds; k++) {
     const struct logged *l = &p->logged[k];
     bool derived = false;
-    for (size_t i = 0; i < p->findings && !derived; i++)
-      derived = p->finding[i].f.g == l->g && !strcmp(p->finding[i].f.cause, l->cause) &&
-                !strcmp(p->finding[i].f.object, l->object);
+    for (size_t i = 0; i < p->own.findings && !derived; i++)
+      derived = p->own.finding[i].f.g == l->g && !strcmp(p->own.finding[i].f.cause, l->cause) &&
+                !strcmp(p->own.finding[i].f.object, l->object);
     if (!derived) add_difference(p, l->g, l->cause, l->object, (int)l->verdict, -1);
+  }
+}
+
+static void find_end(struct runlog *run, struct process *p) {
+  const struct job_record *job = NULL;
+  if (p->end == END_UNKNOWN && is_running(p)) p->end = END_RUNNING;
+  if (p->end != END_UNKNOWN && p->end != END_RUNNING) return;
+  read_ring(p);
+  if (p->end == END_UNKNOWN && !(job = ended_job(run, p))) job = told_by_shell(run, p);
+  if (job)
+    end_by_job(run, p, job);
+  else
+    judge_end(run, p, NULL);
+}
+
+/* Which of the findings its process has said itself, when it ended. */
+static void note_shown(struct process *p) {
+  for (size_t i = 0; i < p->findings; i++) {
+    const struct finding *f = &p->finding[i].f;
+    const struct logged *l = find_logged(p, f->g, f->cause, f->object);
+    if (l && l->verdict == f->verdict) keep_word(p->finding[i].shown, sizeof p->finding[i].shown, l->shown);
   }
 }
 
 /* The state of the detectors is needed no longer, and a run may have thousands of processes. */
 static void finish_process(struct runlog *run, struct process *p) {
-  const struct job_record *job = NULL;
-  if (p->launcher) return;
-  compare(p); /* before an end is made up that the process itself did not see */
-  if (p->end == END_UNKNOWN && is_running(p)) p->end = END_RUNNING;
-  if (p->end == END_UNKNOWN || p->end == END_RUNNING) read_ring(p);
-  if (p->end == END_UNKNOWN && !(job = ended_job(run, p))) job = told_by_shell(run, p);
-  if (job) end_by_job(p, job);
-  free(p->state);
-  p->state = NULL;
+  if (!p->launcher) {
+    compare(p); /* before an end is made up that the process itself did not see */
+    find_end(run, p);
+  }
+  struct judged *j = p->has_launcher ? &p->merged : &p->own;
+  p->finding = j->finding;
+  p->findings = j->findings;
+  note_shown(p);
+  judged_close(&p->own);
+  judged_close(&p->merged);
 }
 
 void runlog_finish(struct runlog *run) {
@@ -466,7 +560,8 @@ void runlog_free(struct runlog *run) {
   for (size_t i = 0; i < run->processes; i++) {
     struct process *p = &run->process[i];
     free(p->path), free(p->host), free(p->boot_id), free(p->exe), free(p->argv), free(p->cwd), free(p->version);
-    free(p->finding), free(p->difference), free(p->logged), free(p->state);
+    free(p->difference), free(p->logged);
+    judged_free(&p->own), judged_free(&p->merged), fact_list_free(&p->seen);
   }
   for (size_t i = 0; i < run->jobs; i++) free(run->job[i].host), free(run->job[i].argv);
   free(run->process), free(run->job), free(run->id), free(run->path);
@@ -493,12 +588,40 @@ static int lighter_then_later(const void *a, const void *b) {
   return x->t > y->t ? -1 : x->t < y->t;
 }
 
+static bool same_cause(const struct finding *a, const struct finding *b) {
+  return a->g == b->g && !strcmp(a->cause, b->cause);
+}
+
+/* Whether the second tells more than the first of what both tell. */
+static bool tells_more(const struct process *than, const struct finding *less, const struct process *p,
+                       const struct finding *more) {
+  if (more->verdict != less->verdict) return more->verdict > less->verdict;
+  if (p->launcher != than->launcher) return than->launcher;
+  return more->t != less->t ? more->t < less->t : p < than;
+}
+
+/* What the launcher found as well concerns its machine or its job as a whole: it stands once, where most is told. */
+static bool is_told_better(const struct runlog *run, const struct process *p, const struct finding *f) {
+  const struct process *launcher = p->launcher ? p : p->has_launcher ? &run->process[p->by] : NULL;
+  bool by_launcher = false, better = false;
+  if (!launcher) return false;
+  for (size_t k = 0; k < launcher->findings && !by_launcher; k++) by_launcher = same_cause(&launcher->finding[k].f, f);
+  for (size_t i = 0; by_launcher && !better && i < run->processes; i++) {
+    const struct process *q = &run->process[i];
+    if (q != launcher && (!q->has_launcher || &run->process[q->by] != launcher)) continue;
+    for (size_t k = 0; k < q->findings && !better; k++)
+      better = same_cause(&q->finding[k].f, f) && q != p && tells_more(p, f, q, &q->finding[k].f);
+  }
+  return better;
+}
+
 size_t runlog_findings(const struct runlog *run, enum verdict least, struct finding_ref **ret) {
   struct finding_ref *refs = NULL;
   size_t n = 0;
   for (size_t i = 0; i < run->processes; i++)
     for (size_t k = 0; k < run->process[i].findings; k++) {
-      if (run->process[i].finding[k].f.verdict < least) continue;
+      const struct finding *f = &run->process[i].finding[k].f;
+      if (f->verdict < least || is_told_better(run, &run->process[i], f)) continue;
       refs = grow(refs, n, sizeof *refs);
       refs[n++] = (struct finding_ref){&run->process[i], &run->process[i].finding[k]};
     }

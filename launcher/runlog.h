@@ -1,17 +1,20 @@
 /* runlog.h - a run read back from its logs and judged again.
  *
  * Every process image that wrote a log has its own detector state, fed with its facts in the order of the log, by
- * the object code that judged live. Processes that could not write how they ended get an exit fact made from
- * what the launcher saw (job_end), else none: a finding is then left as it stood.
+ * the object code that judged live. What the launcher that ran it saw of the machine is merged in by time: the process
+ * itself did not see that, so a second state with its own facts alone is what is compared with what it said live. The
+ * launcher's log has a state as well: what it says stands where no process says it.
+ * Processes that could not write how they ended get an exit fact made from what the launcher saw (job_end), else none: a
+ * finding is then left as it stood.
  */
 #ifndef SPARKSHIM_RUNLOG_H
 #define SPARKSHIM_RUNLOG_H
 
 #include <stddef.h>
-#include "fact.h"
-#include "finding.h"
+#include "fact_list.h"
+#include "judged.h"
 
-enum { RUNLOG_ROUTES = 8, FINDING_SHOWN = 44 };
+enum { RUNLOG_ROUTES = 8 };
 
 enum process_end {
   END_UNKNOWN, /* no record, and nobody saw it */
@@ -19,12 +22,6 @@ enum process_end {
   END_JOB,     /* taken from job_end: it is the job itself, or the one process that the job's status tells of */
   END_EXEC,    /* its process id went on with another program */
   END_RUNNING, /* no end yet: it is alive */
-};
-
-struct process_finding {
-  struct finding f;
-  unsigned long count;       /* how often it was emitted */
-  char shown[FINDING_SHOWN]; /* file, "dev:ino", on which its process put it at its exit, with this verdict; else "" */
 };
 
 /* A finding whose verdict differs between the log and the facts; the verdict that is missing is negative. */
@@ -41,10 +38,11 @@ struct allocation_row {
 
 struct process {
   char *path;    /* of its log */
-  bool launcher; /* the file is the launcher's: job_start, job_end */
+  bool launcher; /* the file is the launcher's: job_start, job_end, what it saw of the machine */
   /* from the header; strings may be NULL */
   char *host, *boot_id, *exe, *argv, *cwd, *version;
   uint64_t pid, ppid, start; /* start: Unix us */
+  uint64_t job_pid;          /* of a launcher's log: its job, FACT_NO_U64 before it has started */
   int64_t rank, world_size;
   bool simulated;
   uint32_t detectors; /* mask of those that were on */
@@ -57,12 +55,16 @@ struct process {
   char last_call[64];
   struct allocation_row allocation[RUNLOG_ROUTES];
   size_t allocations;
-  struct process_finding *finding;
+  struct process_finding *finding; /* judged with the launcher's facts; owned by `own` or `merged` */
   size_t findings;
   struct difference *difference;
   size_t differences;
   /* private to runlog.c */
-  void *state;
+  struct judged own, merged;  /* its own facts; these and its launcher's, where `has_launcher` */
+  struct fact_list seen;      /* of a launcher's log: what concerns processes */
+  bool has_launcher, is_over; /* is_over: its exit record was judged */
+  size_t by;                  /* index of its launcher in the run */
+  size_t seen_next;           /* first of its launcher's facts that was not merged in yet */
   struct logged *logged;
   size_t loggeds;
 };
