@@ -125,11 +125,12 @@ static void pause_ms(long ms) {
   nanosleep(&ts, NULL);
 }
 
-/* After we were continued: so was the job, if the signal went to the group; else it is told. */
+/* After we were continued: so was the job, if the signal went to the group; else it is told. It may have been killed
+ * meanwhile (a shell's `kill %1` sends SIGTERM and SIGCONT): waitid without WEXITED leaves its end to reap(). */
 static void continue_job(const struct job *job) {
-  int status;
   for (int ms = 0; ms < CONTINUE_MS; ms += 5) {
-    if (waitpid(job->pid, &status, WNOHANG | WCONTINUED) == job->pid && WIFCONTINUED(status)) return;
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_PID, (id_t)job->pid, &info, WNOHANG | WCONTINUED) < 0 || info.si_pid == job->pid) return;
     pause_ms(5);
   }
   kill(job->pid, SIGCONT);

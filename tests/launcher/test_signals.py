@@ -64,6 +64,29 @@ class Sent(Case):
                     time.sleep(0.02)
                 self.assertFalse(os.path.exists(f"/proc/{pid}"), (number, send))
 
+    def test_killed_while_stopped(self):
+        def kill_job(job, pid):
+            os.kill(pid, signal.SIGKILL)
+            os.killpg(job.pid, signal.SIGCONT)
+            return signal.SIGKILL
+
+        def kill_group(job, _):  # `kill %1` of a shell
+            os.killpg(job.pid, signal.SIGTERM)
+            os.killpg(job.pid, signal.SIGCONT)
+            return signal.SIGTERM
+
+        for end in (kill_job, kill_group):
+            job = subprocess.Popen([SPARKRUN, "sh", "-c", "echo $$; exec sleep 60"], env=self.env, stdout=subprocess.PIPE,
+                                   preexec_fn=lambda: os.setpgid(0, 0))
+            self.addCleanup(job.stdout.close)
+            self.addCleanup(job.kill)
+            pid = int(job.stdout.readline())
+            os.killpg(job.pid, signal.SIGTSTP)
+            _, status = os.waitpid(job.pid, os.WUNTRACED)
+            self.assertTrue(os.WIFSTOPPED(status))
+            number = end(job, pid)
+            self.assertEqual(job.wait(20), -number)
+
     def test_from_the_job_to_its_parent(self):
         result = self.call(SPARKRUN, "sh", "-c", "trap 'exit 8' TERM; kill -TERM $PPID; sleep 0.3; exit 2")
         self.assertEqual(result.returncode, 2)
