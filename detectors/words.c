@@ -34,5 +34,8 @@ void words_live(struct finding_list *list, uint64_t device, uint64_t pinned) {
 }
 
 void words_fix_cache(struct finding_list *list) {
-  text_item_add(list, "drop the page cache before the next start: sync; echo 3 | sudo tee /proc/sys/vm/drop_caches");
+  text_item_add(
+      list,
+      "give page cache back before the next start: sparkshim evict FILES, or for all files: sync; echo 3 | sudo tee "
+      "/proc/sys/vm/drop_caches");
 }

@@ -17,6 +17,7 @@ int verb_report(int argc, char **argv);
 int verb_preflight(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
+int verb_evict(int argc, char **argv);
 
 /* The program called as `sparkrun`: argv[0] is that name. */
 int sparkrun_main(int argc, char **argv);

@@ -16,6 +16,7 @@ static const struct verb verbs[] = {
     {"preflight", verb_preflight, "preflight [--json]           is this machine fit for a job: G1 to G10"},
     {"explain", verb_explain, "explain G<n>|CAUSE           what it is, what looks like it, what to do"},
     {"doctor", verb_doctor, "doctor                       is the shim really mapped and seeing calls here"},
+    {"evict", verb_evict, "evict PATH...               give the page cache of files back, without root"},
 };
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
