@@ -54,4 +54,8 @@ struct fact {
   } u;
 };
 
+/* A fact of this kind of which nothing is known: numbers FACT_NO_U64 and FACT_NO_I64, strings NULL, flags false, t and tid
+ * 0. Async-signal-safe. */
+void fact_init(struct fact *f, enum fact_kind kind);
+
 #endif

@@ -12,10 +12,10 @@
 enum { CGROUP_PATH = 1024 };
 
 struct cgroup_place {
-  int version;                 /* 1 or 2; 0: no memory cgroup was found, everything else is then empty */
-  size_t top;                  /* folder[0..top) is the mount: the walk upwards ends there */
-  char folder[CGROUP_PATH];    /* can be opened as it stands: below the root where the cgroup was found there */
-  char pressure[CGROUP_PATH];  /* folder of version 2 with memory.pressure; empty: none */
+  int version;                /* 1 or 2; 0: no memory cgroup was found, everything else is then empty */
+  size_t top;                 /* folder[0..top) is the mount: the walk upwards ends there */
+  char folder[CGROUP_PATH];   /* can be opened as it stands: below the root where the cgroup was found there */
+  char pressure[CGROUP_PATH]; /* folder of version 2 with memory.pressure; empty: none */
 };
 
 struct cgroup_memory { /* FACT_NO_U64 where not known */

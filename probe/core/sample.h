@@ -30,9 +30,6 @@ struct sample_from {
  * for everything with one process. */
 void sample_read(const struct sample_from *from, const char *why, struct fact *out);
 
-/* Every field unknown. */
-void sample_clear(struct fact_sample *s);
-
 /* Texts of the files: any bytes. They set the fields that they find. */
 void sample_parse_vmstat(const char *text, size_t size, struct fact_sample *s);
 void sample_parse_buddyinfo(const char *text, size_t size, struct fact_sample *s); /* after page_size is set */

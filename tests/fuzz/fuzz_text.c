@@ -1,7 +1,7 @@
 /* fuzz_text.c - hostile bytes against everything in facts/ and probe/core/ that reads or writes text.
  *
- * /proc/meminfo and /proc/<pid>/stat (anybody's under SPARKSHIM_ROOT), command lines to be redacted, strings on their
- * way into a record and back. Nothing may crash or read beyond its input; a record must be one line of printable
+ * /proc/meminfo, vmstat, pressure, buddyinfo, swaps and the files of /proc/<pid> (anybody's under SPARKSHIM_ROOT), paths of
+ * cgroups, command lines to be redacted, strings on their way into a record and back. Nothing may crash or read beyond its input; a record must be one line of printable
  * bytes; what was written must come back. Built with the sanitizers.
  *
  *   fuzz_text SECONDS [SEED]   random inputs, from a fixed seed
@@ -14,11 +14,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "cgroup.h"
 #include "fact_json.h"
 #include "meminfo.h"
 #include "procstat.h"
+#include "procuse.h"
 #include "redact.h"
 #include "rundir.h"
+#include "sample.h"
 
 static void must(bool good, const char *what) {
   if (good) return;
@@ -56,6 +59,34 @@ static void try_decode(char *text) {
   must(strlen(text) <= before, "decoding grows");
 }
 
+static void try_machine(const char *text, size_t size) {
+  struct fact fact;
+  struct fact_sample *sample = &fact.u.sample;
+  struct sample_pressure pressure;
+  struct sample_swaps swaps;
+  fact_init(&fact, FACT_KIND_sample);
+  sample->page_size = size & 1 ? 4096 : 65536;
+  sample_parse_vmstat(text, size, sample);
+  sample_parse_buddyinfo(text, size, sample);
+  sample_parse_pressure(text, size, &pressure);
+  sample_parse_swaps(text, size, &swaps);
+  must(sample->blocks_large == FACT_NO_U64 || sample->block_max != FACT_NO_U64, "blocks of no size");
+}
+
+static void try_process(const char *text, size_t size) {
+  struct procuse use;
+  uint64_t anon, shmem;
+  char name[40];
+  procuse_clear(&use);
+  procuse_parse_status(text, size, &use);
+  procuse_parse_stat(text, size, &use);
+  procuse_parse_io(text, size, &use);
+  procuse_parse_share(text, size, &anon, &shmem);
+  must(memchr(use.name, 0, sizeof use.name), "a name without end");
+  const char *managed = cgroup_manager(text, strnlen(text, size), name, sizeof name);
+  must(memchr(name, 0, sizeof name) && !managed == !name[0], "a manager without a name");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fact_memory memory;
@@ -67,6 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   text[size] = '\0';
   meminfo_parse(bytes, size, &memory);
   try_redact(bytes, size);
+  try_machine(bytes, size);
+  try_process(bytes, size);
   procstat_parse(text, &stat);
   try_record(text);
   try_name(text);
@@ -79,10 +112,42 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 #ifndef SPARKSHIM_LIBFUZZER
 /* Pieces that lead further in than random bytes do. */
 static size_t make_input(uint8_t *out, size_t room) {
-  static const char *const pieces[] = {
-      "MemTotal:",  "MemFree: ",    "HugePages_Total: ", "Hugepagesize: ",   " kB\n",        "99999999999999999",
-      "1 (a b) S ", "7 ",           "--token=",          "--password",       "https://u:p@", "hf_",
-      "Bearer ",    "\xef\x9c\x80", "\xef\x9f",          "\xf0\x9f\x9a\x80", "\xed\xa0",     "../"};
+  static const char *const pieces[] = {"MemTotal:",
+                                       "MemFree: ",
+                                       "HugePages_Total: ",
+                                       "Hugepagesize: ",
+                                       " kB\n",
+                                       "99999999999999999",
+                                       "1 (a b) S ",
+                                       "7 ",
+                                       "--token=",
+                                       "--password",
+                                       "https://u:p@",
+                                       "hf_",
+                                       "oom_kill ",
+                                       "allocstall_",
+                                       "some avg10=",
+                                       " total=",
+                                       "Node 0, zone Normal ",
+                                       "/swap file ",
+                                       "RssAnon:",
+                                       "Pss_Anon: ",
+                                       "Name:\t",
+                                       "Uid:\t",
+                                       "read_bytes: ",
+                                       "/system.slice/",
+                                       ".service",
+                                       "docker-",
+                                       "0123456789abcdef0123456789abcdef",
+                                       "lxc.payload.",
+                                       "41.20",
+                                       "\n",
+                                       "Bearer ",
+                                       "\xef\x9c\x80",
+                                       "\xef\x9f",
+                                       "\xf0\x9f\x9a\x80",
+                                       "\xed\xa0",
+                                       "../"};
   size_t n = 0, count = (size_t)rand() % 40;
   for (size_t i = 0; i < count; i++) {
     const char *piece = pieces[(size_t)rand() % (sizeof pieces / sizeof *pieces)];
