@@ -21,7 +21,8 @@ static void usage(FILE *to) {
         "hosts kept.\n\n"
         "  -f, --format FORMAT  text (default): root cause last; json: one object, described in docs/report.md\n"
         "  -h, --help           this text\n\n"
-        "Status: 0 nothing above INFO, 1 WARN, 2 FAIL, 3 no such run or nothing readable in it.\n",
+        "Status: that of the findings, 0 nothing above INFO, 1 WARN, 2 FAIL; 3 no such run or nothing readable in it.\n"
+        "A job that failed from a cause that sparkshim does not know has no finding: 0, and the verdict SKIP.\n",
         to);
 }
 
@@ -95,8 +96,8 @@ static int read_run(struct runlog *run, const char *name) {
   return error;
 }
 
-static int status_of(const struct runlog *run) {
-  switch (runlog_verdict(run)) {
+static int status_of(const struct outcome *outcome) {
+  switch (outcome->verdict) {
   case VERDICT_FAIL: return 2;
   case VERDICT_WARN: return 1;
   default: return 0;
@@ -104,10 +105,12 @@ static int status_of(const struct runlog *run) {
 }
 
 static int print(const struct runlog *run, bool json) {
+  struct outcome outcome;
+  outcome_of(run, &outcome);
   if (json) {
-    if (report_json(run, stdout)) return STATUS_UNREADABLE;
+    if (report_json(run, &outcome, stdout)) return STATUS_UNREADABLE;
   } else {
-    report_text(run, stdout);
+    report_text(run, &outcome, stdout);
   }
   if (fflush(stdout) == EOF) {
     say("cannot write the report: %s", strerror(errno));
@@ -117,7 +120,7 @@ static int print(const struct runlog *run, bool json) {
     say("nothing readable in %s", run->path);
     return STATUS_UNREADABLE;
   }
-  return status_of(run);
+  return status_of(&outcome);
 }
 
 int verb_report(int argc, char **argv) {

@@ -3,10 +3,11 @@
 #define SPARKSHIM_REPORT_H
 
 #include <stdio.h>
+#include "outcome.h"
 #include "runlog.h"
 
 /* For people: the job, its processes, the findings with their evidence, the root cause last. */
-void report_text(const struct runlog *run, FILE *to);
+void report_text(const struct runlog *run, const struct outcome *outcome, FILE *to);
 
 /* What `run` says at the end: a line for each finding of WARN or more, but for those that stand there already, put on
  * this very file by processes that have just ended; then the command that shows the report. Nothing when there is
@@ -14,7 +15,7 @@ void report_text(const struct runlog *run, FILE *to);
 void report_summary(const struct runlog *run, FILE *to);
 
 /* For programs: one JSON object (docs/report.md). 0, or -ENOMEM or -EIO. */
-int report_json(const struct runlog *run, FILE *to);
+int report_json(const struct runlog *run, const struct outcome *outcome, FILE *to);
 
 /* The process with the earliest FAIL, by its time; NULL when nothing failed. */
 const struct process *report_first_failing(const struct runlog *run);

@@ -59,6 +59,7 @@ static json_t *process_of(const struct process *p) {
   json_set_u64(o, "unreadable", p->bad);
   json_set_u64(o, "foreign", p->foreign);
   if (p->simulated) json_object_set_new(o, "simulated", json_true());
+  if (p->injected) json_object_set_new(o, "injected", json_true());
   for (size_t i = 0; i < p->allocations; i++) json_array_append_new(allocations, allocation_of(&p->allocation[i]));
   for (size_t i = 0; i < p->differences; i++) json_array_append_new(differences, difference_of(&p->difference[i]));
   json_object_set_new(o, "allocations", allocations);
@@ -118,22 +119,30 @@ static json_t *first_failing_of(const struct process *p) {
   return o;
 }
 
-int report_json(const struct runlog *run, FILE *to) {
+static json_t *sentences_of(const struct outcome_lines *lines) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < lines->n && i < OUTCOME_LINES; i++) json_array_append_new(array, json_text(lines->line[i]));
+  return array;
+}
+
+int report_json(const struct runlog *run, const struct outcome *outcome, FILE *to) {
   json_t *o = json_object(), *processes = json_array(), *jobs = json_array();
   const struct process *first = report_first_failing(run);
   json_set_u64(o, "v", 1);
   json_set_text(o, "run", run->id);
   json_set_text(o, "path", run->path);
-  json_set_text(o, "verdict", verdict_word(runlog_verdict(run)));
+  json_set_text(o, "verdict", verdict_word(outcome->verdict));
   if (first) json_object_set_new(o, "first_failing", first_failing_of(first));
   for (size_t i = 0; i < run->jobs; i++) json_array_append_new(jobs, job_of(&run->job[i]));
   for (size_t i = 0; i < run->processes; i++) {
     const struct process *p = &run->process[i];
-    if (!p->launcher && p->records + p->bad + p->foreign) json_array_append_new(processes, process_of(p));
+    if (outcome_is_watched(p)) json_array_append_new(processes, process_of(p));
   }
   json_object_set_new(o, "jobs", jobs);
   json_object_set_new(o, "processes", processes);
   json_object_set_new(o, "findings", findings_of(run));
+  json_object_set_new(o, "unexplained", sentences_of(&outcome->unexplained));
+  json_object_set_new(o, "remarks", sentences_of(&outcome->remarks));
   json_set_u64(o, "files", run->files);
   json_set_u64(o, "files_unreadable", run->unreadable);
   json_set_u64(o, "records", run->records);

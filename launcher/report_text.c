@@ -54,12 +54,21 @@ static void print_jobs(FILE *to, const struct runlog *run) {
   }
 }
 
+/* Of a process that could not tell of its end: what the ring still knows. */
+static void print_last_call(FILE *to, const struct process *p) {
+  char at[64];
+  if (p->end == END_EXIT || !p->last_call[0] || p->last_activity == FACT_NO_U64) return;
+  report_time(p->last_activity, at, sizeof at);
+  fprintf(to, "      last call that did its work: %s, %s\n", p->last_call, at);
+}
+
 static void print_process(FILE *to, const struct process *p) {
   char who[128], end[128];
   report_who(p, who, sizeof who);
   report_end(p, end, sizeof end);
   fprintf(to, "  %s: %s; %s\n", who, end, p->argv ? p->argv : p->exe ? p->exe : "(command not recorded)");
   print_allocations(to, p);
+  print_last_call(to, p);
   if (p->bad) fprintf(to, "      %lu unreadable lines in its log\n", p->bad);
   for (size_t i = 0; i < p->differences; i++) {
     const struct difference *d = &p->difference[i];
@@ -73,7 +82,7 @@ static void print_processes(FILE *to, const struct runlog *run) {
   size_t shown = 0, more = 0;
   for (size_t i = 0; i < run->processes; i++) {
     const struct process *p = &run->process[i];
-    if (p->launcher || !(p->records + p->bad + p->foreign)) continue;
+    if (!outcome_is_watched(p)) continue;
     if (shown == 0) fputs("Processes watched:\n", to);
     if (shown++ < PROCESSES_SHOWN || p->findings || p->differences)
       print_process(to, p);
@@ -114,30 +123,26 @@ static void print_reading_troubles(FILE *to, const struct runlog *run) {
   if (run->foreign) fprintf(to, "%lu records are of a newer version and were skipped.\n", run->foreign);
 }
 
-/* A failed job without a finding must not read as a healthy one. */
-static void print_nothing_found(const struct runlog *run, FILE *to) {
-  bool failed = false;
-  for (size_t i = 0; i < run->jobs; i++) {
-    const struct job_record *job = &run->job[i];
-    failed = failed || (job->ended && (job->signal != FACT_NO_I64 || job->exit));
-  }
-  fputs("Nothing was found.\n", to);
-  if (failed)
-    fputs("The job failed all the same: from a cause that this version does not judge, or whose detector was off.\n",
-          to);
+static void print_sentences(FILE *to, const struct outcome_lines *lines) {
+  size_t n = lines->n < OUTCOME_LINES ? lines->n : OUTCOME_LINES;
+  for (size_t i = 0; i < n; i++) fprintf(to, "%s.\n", lines->line[i]);
+  if (lines->n > n) fprintf(to, "And so for %zu more.\n", lines->n - n);
 }
 
-void report_text(const struct runlog *run, FILE *to) {
+void report_text(const struct runlog *run, const struct outcome *outcome, FILE *to) {
   struct finding_ref *refs;
   size_t n = runlog_findings(run, VERDICT_INFO, &refs);
   char who[128];
-  fprintf(to, "Run %s: %s\n", run->id, verdict_word(runlog_verdict(run)));
+  fprintf(to, "Run %s: %s\n", run->id, verdict_word(outcome->verdict));
   fprintf(to, "Log: %s\n", run->path);
   print_jobs(to, run);
   print_processes(to, run);
   print_reading_troubles(to, run);
-  if (!n && runlog_verdict(run) == VERDICT_PASS) print_nothing_found(run, to);
+  print_sentences(to, &outcome->remarks);
+  if (!n && outcome->verdict == VERDICT_PASS) fputs("Nothing was found.\n", to);
   for (size_t i = 0; i < n; i++) print_finding(to, &refs[i]);
+  if (n && outcome->unexplained.n) fputc('\n', to);
+  print_sentences(to, &outcome->unexplained);
   free(refs);
   const struct process *first = report_first_failing(run);
   if (!first) return;

@@ -87,6 +87,7 @@ static struct process *add_process(struct runlog *run, const char *path) {
 
 static void on_header(struct process *p, const struct fact_header *h) {
   p->launcher = h->writer && !strcmp(h->writer, "launcher");
+  p->injected = h->writer && !strcmp(h->writer, "inject");
   p->host = copy(h->host);
   p->boot_id = copy(h->boot_id);
   p->exe = copy(h->exe);
@@ -569,18 +570,6 @@ void runlog_free(struct runlog *run) {
 }
 
 /* ---- what the report asks ------------------------------------------------------------------------------------------ */
-enum verdict runlog_verdict(const struct runlog *run) {
-  enum verdict worst = VERDICT_SKIP;
-  for (size_t i = 0; i < run->processes; i++) {
-    const struct process *p = &run->process[i];
-    if (!p->launcher && p->records && worst == VERDICT_SKIP) worst = VERDICT_PASS;
-    for (size_t k = 0; k < p->findings; k++)
-      if (p->finding[k].f.verdict >= VERDICT_INFO && (worst == VERDICT_SKIP || p->finding[k].f.verdict > worst))
-        worst = p->finding[k].f.verdict;
-  }
-  return worst;
-}
-
 static int lighter_then_later(const void *a, const void *b) {
   const struct finding *x = &((const struct finding_ref *)a)->finding->f,
                        *y = &((const struct finding_ref *)b)->finding->f;

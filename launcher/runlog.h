@@ -39,13 +39,13 @@ struct allocation_row {
 struct process {
   char *path;    /* of its log */
   bool launcher; /* the file is the launcher's: job_start, job_end, what it saw of the machine */
+  bool injected; /* the driver loaded the library: its calls were not seen */
   /* from the header; strings may be NULL */
   char *host, *boot_id, *exe, *argv, *cwd, *version;
   uint64_t pid, ppid, start; /* start: Unix us */
   uint64_t job_pid;          /* of a launcher's log: its job, FACT_NO_U64 before it has started */
   int64_t rank, world_size;
   bool simulated;
-  uint32_t detectors; /* mask of those that were on */
   /* from the records */
   uint64_t first, last; /* times of the first and the last record */
   unsigned long records, bad, foreign;
@@ -59,7 +59,7 @@ struct process {
   size_t findings;
   struct difference *difference;
   size_t differences;
-  /* private to runlog.c */
+  /* private to runlog.c, but for own.detectors */
   struct judged own, merged;  /* its own facts; these and its launcher's, where `has_launcher` */
   struct fact_list seen;      /* of a launcher's log: what concerns processes */
   bool has_launcher, is_over; /* is_over: its exit record was judged */
@@ -93,10 +93,6 @@ int runlog_read(struct runlog *run, const char *path);
 /* After the last runlog_read: gives ends to the processes without one, and compares with what was logged. */
 void runlog_finish(struct runlog *run);
 void runlog_free(struct runlog *run);
-
-/* The greatest verdict, VERDICT_PASS where processes were watched and nothing was found, VERDICT_SKIP where none
- * was watched. */
-enum verdict runlog_verdict(const struct runlog *run);
 
 /* All findings of at least `least`, lightest first, and among equals the latest first: the last is the root cause.
  * The caller frees the array. */

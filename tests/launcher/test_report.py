@@ -1,5 +1,6 @@
 """sparkshim report on logs of every condition: whole, torn, foreign, hostile, empty."""
 import json
+import mmap
 import os
 import random
 import time
@@ -98,6 +99,67 @@ class Report(Logs):
         self.write("a", [header(pid=200), refusal(4)])
         self.write("l", launcher(exit=1))
         self.assertEqual(self.report(status=1)["processes"][0]["end"], "unknown")
+
+    def unexplained(self, *words, text=""):
+        """A run without a finding that must not read as healthy."""
+        report = self.report(status=0)
+        self.assertEqual((report["verdict"], report["findings"]), ("SKIP", []), report)
+        self.assertEqual(len(report["unexplained"]), 1, report)
+        for word in words:
+            self.assertIn(word, report["unexplained"][0])
+            self.assertIn(report["unexplained"][0] + ".", self.text().splitlines())
+        self.assertNotIn("Nothing was found", self.text())
+
+    def test_failed_job_without_a_finding_is_not_healthy(self):
+        self.write("a", [header(), leave(5, 3)])
+        self.write("l", launcher(exit=3))
+        self.unexplained("The job (pid 100 on spark-1) ended with status 3; nothing that sparkshim knows explains it")
+        self.write("l", launcher(exit=0))  # the job handled it
+        self.assertEqual(self.report(status=0)["verdict"], "PASS")
+        self.write("l", launcher(signal=9))
+        self.unexplained("was killed by signal 9 (Killed); nothing that sparkshim knows explains it")
+        self.write("l", launcher()[:-1])
+        self.unexplained("left no record of its end")
+        self.write("a", [header(), refusal(4), leave(5, 3)])
+        self.assertEqual(self.report(status=2)["unexplained"], [])
+
+    def test_nor_is_a_process_without_a_launcher(self):
+        self.write("a", [header(), leave(5, 3)])
+        self.unexplained("pid 100 on spark-1 ended with status 3; nothing that sparkshim knows explains it")
+        self.write("a", [header()])
+        self.unexplained("pid 100 on spark-1 wrote no record of its end: a signal ended it, or _exit")
+        self.write("a", [header(), leave(5, 0)])
+        self.write("b", [header(pid=101, ppid=100)])  # its parent saw it, and ended well
+        self.assertEqual(self.report(status=0)["verdict"], "PASS")
+        self.write("b", [header(pid=101, ppid=50)])
+        self.unexplained("pid 101 on spark-1")
+
+    def test_a_process_that_lives_has_no_bad_end(self):
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+            boot = f.read().strip()
+        path = self.write("a", [header(pid=os.getpid(), host=os.uname().nodename, boot_id=boot)])
+        with open(path, "rb") as log, mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ):
+            report = self.report(status=0)
+        self.assertEqual((report["processes"][0]["end"], report["verdict"], report["unexplained"]), ("running", "PASS", []))
+        self.assertIn("Still running", report["remarks"][0])
+
+    def test_what_was_not_judged_is_not_healthy(self):
+        self.write("a", [header(detectors_off=",".join(f"-G{g}" for g in range(1, 11))), leave(5, 0)])
+        report = self.report(status=0)
+        self.assertEqual((report["verdict"], report["unexplained"]), ("SKIP", []))
+        self.assertIn("not judged, switched off by SPARKSHIM_DETECTORS", report["remarks"][0])
+        self.write("a", [header(detectors_off="-G3"), refusal(4), leave(5, 1)])
+        self.unexplained("ended with status 1")
+        self.assertIn("G3: not judged", self.text())
+        self.write("a", [header(writer="inject"), leave(5, 0)])
+        self.assertEqual(self.report(status=0)["verdict"], "SKIP")
+        self.assertIn("1 of 1 processes: the driver loaded the library", self.text())
+
+    def test_many_bad_ends(self):
+        for n in range(20):
+            self.write(f"p{n:02}", [header(pid=1000 + n), leave(5, 1)])
+        self.assertEqual(len(self.report(status=0)["unexplained"]), 16)
+        self.assertIn("And so for 4 more.", self.text())
 
     def test_first_failing_rank(self):
         self.write("a", [header(pid=100, rank=0), refusal(8, size=4 * GIB), leave(9, 1)])

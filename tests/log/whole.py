@@ -4,6 +4,7 @@
   whole.py BUILD CASE
 
 The job runs bare and under the library; what it prints and how it ends must be the same. Exit 77: left out."""
+import json
 import os
 import pathlib
 import signal
@@ -40,6 +41,14 @@ def same(steps, place, quiet=True, **more):
     return done
 
 
+def report(place):
+    """Of a job that was killed: nothing is found, and it does not read as healthy."""
+    done = subprocess.run([BUILD / "bin/sparkshim", "report", "--format", "json"], env=place.env, capture_output=True, timeout=60)
+    known = json.loads(done.stdout)
+    assert (done.returncode, known["verdict"], known["findings"]) == (0, "SKIP", []), done
+    return known
+
+
 def case_killed(place):
     place.env["SPARKSHIM_RING"] = "65536"
     done = same(["alloc=20000", "kill"], place)
@@ -48,6 +57,20 @@ def case_killed(place):
     found = dump(ring)
     assert (found["allocs"], found["valid"], found["count"]) == (40000, 40000, 20000), found
     check_log.main([str(place.base)]) and sys.exit("a bad record")
+    known = report(place)
+    assert "wrote no record of its end" in known["unexplained"][0], known
+    assert known["processes"][0]["last_call"].startswith("cuMem"), known
+
+
+def case_killed_under_the_launcher(place):
+    """What is left names what is known, and no more."""
+    sparkrun = str(BUILD / "bin/sparkrun")
+    done = subprocess.run([*command(["alloc=10", "kill"], False)[:3], sparkrun, *command(["alloc=10", "kill"], False)[3:]],
+                          env=place.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+    assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) and not done.stderr, done
+    known = report(place)
+    assert known["processes"][0]["signal"] == signal.SIGKILL, known
+    assert "was killed by signal 9 (Killed); nothing that sparkshim knows explains it" in known["unexplained"][0], known
 
 
 def case_descriptors(place):

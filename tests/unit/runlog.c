@@ -252,7 +252,7 @@ static void a_run_without_a_process_has_the_launchers_word(void **unused) {
   assert_int_equal(runlog_findings(&run, VERDICT_WARN, &refs), 1);
   assert_true(refs[0].process->launcher);
   assert_int_equal(refs[0].process->job_pid, 100);
-  assert_int_equal(runlog_verdict(&run), VERDICT_WARN);
+  assert_int_equal(refs[0].finding->f.verdict, VERDICT_WARN);
   free(refs);
   runlog_free(&run);
 }
