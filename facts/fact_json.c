@@ -4,6 +4,7 @@
  * is allocated, no libc function is called (printf would take locks and look at the locale).
  */
 #include "fact_json.h"
+#include "plain.h"
 
 /* ---- the longest record of each kind, checked when compiled ------------------------------------------ */
 enum {
@@ -81,22 +82,6 @@ static void put_hex(struct out *o, uint64_t v) {
 }
 
 /* ---- strings ---------------------------------------------------------------------------------------------- */
-
-/* Bytes of the valid UTF-8 character at `s`, 0 when there is none. Overlong forms, surrogates and what lies
- * beyond U+10FFFF are not valid. Stops at a NUL by itself: a NUL is no continuation byte. */
-static unsigned utf8_length(const unsigned char *s, uint32_t *ret_code) {
-  static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-  unsigned n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-  if (!n) return 0;
-  uint32_t code = n == 1 ? s[0] : s[0] & (0x7fU >> n);
-  for (unsigned i = 1; i < n; i++) {
-    if ((s[i] & 0xc0) != 0x80) return 0;
-    code = code << 6 | (s[i] & 0x3fU);
-  }
-  if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
-  *ret_code = code;
-  return n;
-}
 
 enum { UNIT_MAX = 18 };
 

@@ -4,6 +4,7 @@
  * libc, no allocation, no state, so that it may be called on any stack and from a signal handler.
  */
 #include "finding.h"
+#include "plain.h"
 
 const char *verdict_word(enum verdict v) {
   switch (v) {
@@ -40,13 +41,18 @@ struct line {
   size_t used;
 };
 
-static void put_byte(struct line *l, char c) {
-  if (l->used < l->room) l->out[l->used++] = (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
-}
-
-/* At most `max` bytes: the arrays of a finding need not be trusted to be NUL-ended. */
+/* At most `max` bytes: the arrays of a finding need not be trusted to be NUL-ended. Behind a character that does not
+ * fit, nothing does. */
 static void put_text(struct line *l, const char *s, size_t max) {
-  for (size_t i = 0; i < max && s[i]; i++) put_byte(l, s[i]);
+  for (size_t at = 0; at < max && s[at];) {
+    unsigned n = plain_length(s + at, max - at);
+    if (l->room - l->used < (n ? n : 1)) {
+      l->room = l->used;
+      return;
+    }
+    if (!n) l->out[l->used++] = '?', at++;
+    for (unsigned i = 0; i < n; i++) l->out[l->used++] = s[at++];
+  }
 }
 
 static void put_word(struct line *l, const char *s) { put_text(l, s, SIZE_MAX); }
@@ -59,17 +65,6 @@ static void put_number(struct line *l, unsigned n) {
     n /= 10;
   } while (n);
   put_text(l, digits + at, sizeof(digits) - at);
-}
-
-/* A cut must not leave half of a UTF-8 character: steps back to where the last whole one ends. */
-static void drop_torn_character(struct line *l) {
-  size_t lead = l->used;
-  unsigned need;
-  while (lead && l->used - lead < 3 && ((unsigned char)l->out[lead - 1] & 0xc0) == 0x80) lead--;
-  if (!lead) return;
-  unsigned char c = (unsigned char)l->out[lead - 1];
-  need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-  if (l->used - (lead - 1) < need) l->used = lead - 1;
 }
 
 size_t finding_line(const struct finding *f, bool simulated, char *out, size_t size) {
@@ -87,7 +82,6 @@ size_t finding_line(const struct finding *f, bool simulated, char *out, size_t s
     put_word(&l, "; fix: ");
     put_text(&l, f->fixes.item[0], sizeof(f->fixes.item[0]));
   }
-  if (l.used == l.room) drop_torn_character(&l);
   l.room = size - 1;
   if (simulated) put_word(&l, mark);
   out[l.used] = '\0';

@@ -43,7 +43,7 @@ const char *confidence_word(enum confidence c);
 const char *retry_word(enum retry r);
 
 /* Writes "G3 FAIL: text; fix: first fix" and, when `simulated`, " (simulated)", then NUL, into out[size];
- * bytes below 0x20 become '?'. A text too long for size loses its tail, never the mark. Returns the length
+ * what a terminal would not just show becomes '?' (plain.h). A text too long for size loses its tail, never the mark. Returns the length
  * without the NUL. No newline. Async-signal-safe. */
 size_t finding_line(const struct finding *f, bool simulated, char *out, size_t size);
 

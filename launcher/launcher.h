@@ -29,4 +29,8 @@ void say_nothing(void);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool is_silent(void);
 
+/* `text`, which somebody else has made (a name, a path, a command line), as one line that a terminal only shows:
+ * plain.h. Valid until the eighth call after; longer than a path can be, it is cut. */
+const char *shown(const char *text);
+
 #endif

@@ -112,7 +112,7 @@ static int print_json(const struct preflight *p) {
   json_object_set_new(o, "verdict", json_string(status_word(status_of(p))));
   json_object_set_new(o, "checks", lines);
   if (p->headroom_gb >= 0) json_object_set_new(o, "headroom_gb", json_real(p->headroom_gb));
-  int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6));
   json_decref(o);
   putchar('\n');
   return failed ? STATUS_BLIND : 0;
@@ -141,7 +141,7 @@ static int write_env_report(const struct preflight *p, const char *path) {
   json_object_set_new(o, "checks", checks);
   json_object_set_new(o, "headroom_gb", p->headroom_gb < 0 ? json_null() : json_real(p->headroom_gb));
   json_object_set_new(o, "verdict", json_string(status_word(status_of(p))));
-  int failed = json_dump_file(o, path, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  int failed = json_dump_file(o, path, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6));
   json_decref(o);
   if (failed) say("cannot write %s: %s", path, strerror(errno));
   return failed;

@@ -2,6 +2,7 @@
 #ifndef SPARKSHIM_REPORT_H
 #define SPARKSHIM_REPORT_H
 
+#include <limits.h>
 #include <stdio.h>
 #include "outcome.h"
 #include "runlog.h"
@@ -29,7 +30,8 @@ void report_end(const struct process *p, char *out, size_t size);
 /* "2026-11-30 03:30:07 UTC" */
 void report_time(uint64_t us, char *out, size_t size);
 
-/* How to call `sparkshim report` for this run from where the user stands. */
-void report_command(const struct runlog *run, char *out, size_t size);
+/* How to call `sparkshim report` for this run from where the user stands, as a shell reads it. */
+enum { REPORT_COMMAND = 8 * PATH_MAX + 32 }; /* two paths, four bytes for each that has to be quoted */
+void report_command(const struct runlog *run, char out[REPORT_COMMAND]);
 
 #endif

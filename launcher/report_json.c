@@ -148,7 +148,7 @@ int report_json(const struct runlog *run, const struct outcome *outcome, FILE *t
   json_set_u64(o, "records", run->records);
   json_set_u64(o, "lines_unreadable", run->bad);
   json_set_u64(o, "records_foreign", run->foreign);
-  int failed = json_dumpf(o, to, JSON_INDENT(2));
+  int failed = json_dumpf(o, to, JSON_INDENT(2) | JSON_ENSURE_ASCII);
   json_decref(o);
   return failed || fputc('\n', to) == EOF ? -EIO : 0;
 }

@@ -1,6 +1,8 @@
 /* report_text.c - a run for people. They read tails: the root cause and what to do come last. */
 #include "report.h"
 #include "clock.h"
+#include "launcher.h"
+#include "plain.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ static void print_count(FILE *to, const char *label, uint64_t n) {
 static void print_allocations(FILE *to, const struct process *p) {
   for (size_t i = 0; i < p->allocations; i++) {
     const struct allocation_row *row = &p->allocation[i];
-    fprintf(to, "      %-8s", row->route);
+    fprintf(to, "      %-8s", shown(row->route));
     if (row->peak != FACT_NO_U64) fputs(" at most ", to), print_size(to, row->peak);
     if (row->live != FACT_NO_U64) fputs(", at the last count ", to), print_size(to, row->live);
     print_count(to, "granted", row->count);
@@ -41,9 +43,10 @@ static void print_jobs(FILE *to, const struct runlog *run) {
     char from[64], until[64];
     report_time(job->start, from, sizeof from);
     report_time(job->end, until, sizeof until);
-    fprintf(to, "Job: %s\n", job->argv ? job->argv : "(command not recorded)");
+    fprintf(to, "Job: %s\n", job->argv ? shown(job->argv) : "(command not recorded)");
     if (job->started)
-      fprintf(to, "  started %s on %s, pid %llu\n", from, job->host ? job->host : "?", (unsigned long long)job->pid);
+      fprintf(to, "  started %s on %s, pid %llu\n", from, job->host ? shown(job->host) : "?",
+              (unsigned long long)job->pid);
     if (!job->ended)
       fputs("  no record of its end: it is running, or the machine or the launcher went down\n", to);
     else if (job->signal != FACT_NO_I64)
@@ -59,21 +62,21 @@ static void print_last_call(FILE *to, const struct process *p) {
   char at[64];
   if (p->end == END_EXIT || !p->last_call[0] || p->last_activity == FACT_NO_U64) return;
   report_time(p->last_activity, at, sizeof at);
-  fprintf(to, "      last call that did its work: %s, %s\n", p->last_call, at);
+  fprintf(to, "      last call that did its work: %s, %s\n", shown(p->last_call), at);
 }
 
 static void print_process(FILE *to, const struct process *p) {
   char who[128], end[128];
   report_who(p, who, sizeof who);
   report_end(p, end, sizeof end);
-  fprintf(to, "  %s: %s; %s\n", who, end, p->argv ? p->argv : p->exe ? p->exe : "(command not recorded)");
+  fprintf(to, "  %s: %s; %s\n", who, end, shown(p->argv ? p->argv : p->exe ? p->exe : "(command not recorded)"));
   print_allocations(to, p);
   print_last_call(to, p);
   if (p->bad) fprintf(to, "      %lu unreadable lines in its log\n", p->bad);
   for (size_t i = 0; i < p->differences; i++) {
     const struct difference *d = &p->difference[i];
-    fprintf(to, "      differs: G%u %s (%s) was %s live, and is %s by the facts in the log\n", d->g, d->cause,
-            d->object, d->logged < 0 ? "not said" : verdict_word((enum verdict)d->logged),
+    fprintf(to, "      differs: G%u %s (%s) was %s live, and is %s by the facts in the log\n", d->g, shown(d->cause),
+            shown(d->object), d->logged < 0 ? "not said" : verdict_word((enum verdict)d->logged),
             d->derived < 0 ? "not found" : verdict_word((enum verdict)d->derived));
   }
 }
@@ -98,8 +101,11 @@ static void print_processes(FILE *to, const struct runlog *run) {
 }
 
 static void print_list(FILE *to, const char *label, const struct finding_list *list) {
-  for (unsigned i = 0; i < list->n && i < FINDING_ITEMS; i++)
-    fprintf(to, "    %-9s %.*s\n", i ? "" : label, FINDING_ITEM, list->item[i]);
+  for (unsigned i = 0; i < list->n && i < FINDING_ITEMS; i++) {
+    char item[FINDING_ITEM + 1];
+    plain_text(list->item[i], FINDING_ITEM, item, sizeof item);
+    fprintf(to, "    %-9s %s\n", i ? "" : label, item);
+  }
 }
 
 static void print_finding(FILE *to, const struct finding_ref *ref) {
@@ -133,8 +139,8 @@ void report_text(const struct runlog *run, const struct outcome *outcome, FILE *
   struct finding_ref *refs;
   size_t n = runlog_findings(run, VERDICT_INFO, &refs);
   char who[128];
-  fprintf(to, "Run %s: %s\n", run->id, verdict_word(outcome->verdict));
-  fprintf(to, "Log: %s\n", run->path);
+  fprintf(to, "Run %s: %s\n", shown(run->id), verdict_word(outcome->verdict));
+  fprintf(to, "Log: %s\n", shown(run->path));
   print_jobs(to, run);
   print_processes(to, run);
   print_reading_troubles(to, run);
@@ -159,7 +165,7 @@ static bool stands_there(const struct finding_ref *ref, const char *file) {
 void report_summary(const struct runlog *run, FILE *to) {
   struct finding_ref *refs;
   struct stat st;
-  char line[1024], command[4096], file[FINDING_SHOWN] = "";
+  char line[1024], command[REPORT_COMMAND], file[FINDING_SHOWN] = "";
   size_t n = runlog_findings(run, VERDICT_WARN, &refs);
   if (!fstat(fileno(to), &st)) snprintf(file, sizeof file, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
   for (size_t i = 0; i < n; i++) {
@@ -169,6 +175,6 @@ void report_summary(const struct runlog *run, FILE *to) {
   }
   free(refs);
   if (!n) return;
-  report_command(run, command, sizeof command);
+  report_command(run, command);
   fprintf(to, "%s\n", command);
 }

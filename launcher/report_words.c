@@ -1,5 +1,7 @@
 /* report_words.c - phrases that all formats of a report share. */
 #include "report.h"
+#include "launcher.h"
+#include "plain.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -22,14 +24,15 @@ void report_who(const struct process *p, char *out, size_t size) {
   size_t at = 0;
   *out = '\0';
   if (p->launcher) {
-    snprintf(out, size, "the job, on %s", p->host ? p->host : "an unnamed host");
+    snprintf(out, size, "the job, on %s", p->host ? shown(p->host) : "an unnamed host");
     return;
   }
   if (p->rank != FACT_NO_I64) at += (size_t)snprintf(out, size, "rank %lld, ", (long long)p->rank);
   if (p->pid == FACT_NO_U64) {
     snprintf(out + at, size - at, "a process without a header");
   } else {
-    snprintf(out + at, size - at, "pid %llu on %s", (unsigned long long)p->pid, p->host ? p->host : "an unnamed host");
+    snprintf(out + at, size - at, "pid %llu on %s", (unsigned long long)p->pid,
+             p->host ? shown(p->host) : "an unnamed host");
   }
 }
 
@@ -91,8 +94,29 @@ static void program_name(char *out, size_t size) {
   snprintf(out, size, "%s", self);
 }
 
-void report_command(const struct runlog *run, char *out, size_t size) {
+/* Appends `word` as a shell reads it: in quotes where it has to be, and as $'...' where a terminal would not show it. */
+static size_t add_word(char *out, size_t size, size_t at, const char *word) {
+  static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
+  bool plain = true;
+  size_t length = strlen(word);
+  if (*word && strspn(word, safe) == length) return at + (size_t)snprintf(out + at, size - at, "%s", word);
+  for (size_t i = 0, n; i < length && plain; i += n) plain = (n = plain_length(word + i, length - i)) != 0;
+  at += (size_t)snprintf(out + at, size - at, plain ? "'" : "$'");
+  for (; *word; word++) {
+    unsigned char c = (unsigned char)*word;
+    if (!plain && (c < 0x20 || c >= 0x7f || c == '\'' || c == '\\'))
+      at += (size_t)snprintf(out + at, size - at, "\\%03o", c);
+    else
+      at += (size_t)snprintf(out + at, size - at, c == '\'' ? "'\\''" : "%c", c);
+  }
+  return at + (size_t)snprintf(out + at, size - at, "'");
+}
+
+void report_command(const struct runlog *run, char out[REPORT_COMMAND]) {
   char name[PATH_MAX];
   program_name(name, sizeof name);
-  snprintf(out, size, "%s report %s", name, id_suffices(run) ? run->id : run->path);
+  size_t at = add_word(out, REPORT_COMMAND, 0, name);
+  const char *run_name = id_suffices(run) ? run->id : run->path;
+  at += (size_t)snprintf(out + at, REPORT_COMMAND - at, *run_name == '-' ? " report -- " : " report ");
+  add_word(out, REPORT_COMMAND, at, run_name);
 }

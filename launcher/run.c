@@ -27,9 +27,10 @@
 
 struct run {
   char **argv;
-  const char *id_from; /* where the run id came from, as in the header record */
-  bool own_id;         /* nobody else has this id: whatever carries it comes from our job */
-  bool inner;          /* another launcher above us says what was found */
+  const char *id_from;   /* where the run id came from, as in the header record */
+  bool own_id;           /* nobody else has this id: whatever carries it comes from our job */
+  bool inner;            /* another launcher above us says what was found */
+  const char *users_dir; /* SPARKSHIM_DIR before we set it, or NULL */
   char id[RUN_ID];
   char dir[RUN_PATH]; /* the run's folder; empty: no log can be kept */
   int log;            /* the launcher's own file, or negative */
@@ -178,6 +179,11 @@ static void say_what_was_found(const struct run *run) {
   if (run->inner) return;
   if (runlog_read(&log, run->dir)) return;
   runlog_finish(&log);
+  /* What the line at the end tells to call is called where the user stands, not where the job stood. */
+  if (run->users_dir)
+    setenv("SPARKSHIM_DIR", run->users_dir, 1);
+  else
+    unsetenv("SPARKSHIM_DIR");
   if (!is_silent()) report_summary(&log, stderr);
   runlog_free(&log);
 }
@@ -216,7 +222,8 @@ static int watch(struct run *run) {
 }
 
 int verb_run(int argc, char **argv) {
-  struct run run = {.log = -1};
+  const char *dir = getenv("SPARKSHIM_DIR");
+  struct run run = {.log = -1, .users_dir = dir ? strdup(dir) : NULL};
   int stop = read_options(argc, argv, &run);
   if (stop) return stop - 1;
   const char *off = getenv("SPARKSHIM");

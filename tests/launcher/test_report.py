@@ -3,10 +3,12 @@ import json
 import mmap
 import os
 import random
+import shlex
+import shutil
 import time
 import unittest
 
-from common import Case, EMULATOR, SPARKRUN, SPARKSHIM, needs_a_job
+from common import Case, EMULATOR, SOURCE, SPARKRUN, SPARKSHIM, needs_a_job
 
 T0 = 1796009407000000
 GIB = 1 << 30
@@ -272,19 +274,66 @@ class Report(Logs):
         self.assertEqual(report["records"], 1000001)
         self.assertLess(os.times().children_user - began[1], 6)
 
+ESCAPES = "\x1b]0;title\x07\x1b[31m\x9b31m\x7f\u202e\uf79b\u2028\nG3 FAIL: forged"
+
+
+def hostile(kind, at=1):
+    """A record of that kind with such a text in every field that takes one, from the schema of the log."""
+    with open(os.path.join(SOURCE, "tests", "data", "log.schema.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    fields = schema["$defs"][kind]["properties"]
+    values = {"string": ESCAPES, "integer": 1, "boolean": True, "array": [ESCAPES]}
+    made = {name: "0x1" if "pattern" in field else values[field["type"]] for name, field in fields.items() if "type" in field}
+    return {**record(kind, at), **{k: v for k, v in made.items() if k not in ("v", "t", "k")}}
+
+
+class Terminal(Logs):
+    """Nothing that a log, a name or a path holds reaches the terminal but as text on its own line."""
+
+    def check(self, output):
+        text = output.decode()
+        for c in text:
+            self.assertTrue(c == "\n" or (c >= " " and c not in "\u2028\u202e\uf79b" and not "\x80" <= c <= "\x9f"), (c, text))
+        self.assertNotIn("\nG3 FAIL: forged", text)
+
+    def kinds(self):
+        with open(os.path.join(SOURCE, "tests", "data", "log.schema.json"), encoding="utf-8") as file:
+            return json.load(file)["properties"]["k"]["enum"]
+
+    def test_records(self):
+        for writer in ("shim", "launcher"):
+            head = {**hostile("header"), "writer": writer, "pid": 100}
+            for kind in self.kinds():
+                odd = hostile(kind)
+                if kind == "finding":
+                    odd.update(g=3, verdict="WARN")
+                self.write("a", [head, {**refusal(1), "call": ESCAPES}, odd, leave(2, 1)] if kind != "header" else [head, odd])
+                self.write("l", launcher(exit=1))
+                self.check(self.call(SPARKSHIM, "report").stdout)
+                result = self.call(SPARKSHIM, "report", "--format", "json").stdout
+                self.check(result)
+                json.loads(result)
+
+    def test_names(self):
+        odd = "r\x1b[31m\nG3 FAIL: forged"
+        self.write("a\x1b[31m", [header(), refusal(1), leave(2, 1)], run=odd)
+        for arguments in ((), ("nothing" + odd,), (os.path.join(self.state, odd),), (os.path.join(self.state, "runs", odd),)):
+            result = self.call(SPARKSHIM, "report", *arguments)
+            self.check(result.stdout + result.stderr)
+
 
 @needs_a_job
 class EndOfRun(Logs):
     """What `run` says when the job has ended."""
 
-    def job(self, *records, status=0):
+    def job(self, *records, status=0, run=(SPARKRUN,)):
         """A job that writes the log that a watched process would."""
         path = os.path.join(self.state, "log")
         with open(path, "w", encoding="ascii") as log:
             log.writelines(json.dumps(r) + "\n" for r in records)
-        script = (f'sed "s/STDERR/$(stat -Lc %d:%i /dev/stderr)/" {path} '
+        script = (f'sed "s/STDERR/$(stat -Lc %d:%i /dev/stderr)/" {shlex.quote(path)} '
                   f'>"$SPARKSHIM_DIR/runs/$SPARKSHIM_RUN/spark-1-100-0.ndjson"; exit {status}')
-        return self.call(SPARKRUN, "sh", "-c", script)
+        return self.call(*run, "sh", "-c", script)
 
     def test_findings_then_the_next_command(self):
         result = self.job(header(), refusal(4), leave(5, 1), status=1)
@@ -313,6 +362,17 @@ class EndOfRun(Logs):
             *said, command = self.job(*records, status=1).stderr.decode().splitlines()
             self.assertEqual([line.split(":")[0] for line in said], ["G3 FAIL"] * lines, records)
             self.assertIn("sparkshim report ", command)
+
+    def test_the_command_is_one_for_a_shell(self):
+        for name in ("with space", "it's", "$(touch pwned)", "line\nbreak", "\x1b[31m", "caf\u00e9", "\udce4", "-d", "a;b", "\\"):
+            folder = os.path.join(self.state, "sparkshim " + name)
+            run = (SPARKSHIM, "run", "--dir", folder, "--")
+            result = self.job(header(), refusal(4), leave(5, 1), status=1, run=run)
+            command = result.stderr.splitlines()[-1]
+            self.assertNotIn(b"\x1b", command)
+            again = self.call("bash", "-c", b"cd / && " + command)
+            self.assertEqual(again.returncode, 2, (command, again.stderr))
+            self.assertFalse(os.path.exists("/pwned"))
 
     def test_nothing_when_nothing_was_found(self):
         for records in ([header(), leave(5, 0)], [header(), refusal(4), leave(5, 0)]):

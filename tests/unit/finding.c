@@ -33,6 +33,10 @@ static void control_bytes_become_question_marks(void **state) {
   strcpy(f.text, "a\nb\x1b[31mc\x7f \xc3\xa4");
   finding_line(&f, false, line, sizeof line);
   assert_string_equal(line, "G10 FAIL: a?b?[31mc? \xc3\xa4");
+  /* C1 characters, bytes that are none, half a character, overlong forms, separators, what turns the direction. */
+  strcpy(f.text, "\xc2\x9b\x9b\xff\xe2\x82\xc0\x9b|\xe2\x80\xa8|\xe2\x80\xae|\xe2\x81\xa6|\xd8\x9c|\xf0\x9f\x9a\x80");
+  finding_line(&f, false, line, sizeof line);
+  assert_string_equal(line, "G10 FAIL: ????????|???|???|???|??|\xf0\x9f\x9a\x80");
 }
 
 /* Whatever the room: NUL-ended, within it, the mark whole when the mark fits, no half of a character. */
