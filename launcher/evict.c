@@ -199,7 +199,7 @@ static const char *size_text(uint64_t bytes, char out[32]) {
 static void say_mappers(const struct evict_file *file, FILE *to) {
   fputs("mapped by", to);
   for (unsigned i = 0; i < file->mappers && i < EVICT_MAPPERS; i++)
-    fprintf(to, "%s process %d (%s)", i ? "," : "", file->mapper[i].pid, file->mapper[i].name);
+    fprintf(to, "%s process %d (%s)", i ? "," : "", file->mapper[i].pid, shown(file->mapper[i].name));
   if (file->mappers > EVICT_MAPPERS) fprintf(to, " and %u more", file->mappers - EVICT_MAPPERS);
 }
 
@@ -221,7 +221,7 @@ static void say_why(const struct walk *w, const struct evict_file *file, FILE *t
 
 static void say_file(const struct walk *w, const struct evict_file *file, FILE *to) {
   char a[32], b[32];
-  fprintf(to, "%s: ", file->path);
+  fprintf(to, "%s: ", shown(file->path));
   bool looked = file->why != EVICT_NO_CACHE && file->why != EVICT_NOT_FILE && file->why != EVICT_UNREADABLE;
   if (looked && file->estimated && w->how.dry_run)
     fprintf(to, "of %s", size_text(file->size, a));

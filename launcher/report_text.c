@@ -82,18 +82,18 @@ static void print_process(FILE *to, const struct process *p) {
 }
 
 static void print_processes(FILE *to, const struct runlog *run) {
-  size_t shown = 0, more = 0;
+  size_t listed = 0, more = 0;
   for (size_t i = 0; i < run->processes; i++) {
     const struct process *p = &run->process[i];
     if (!outcome_is_watched(p)) continue;
-    if (shown == 0) fputs("Processes watched:\n", to);
-    if (shown++ < PROCESSES_SHOWN || p->findings || p->differences)
+    if (listed == 0) fputs("Processes watched:\n", to);
+    if (listed++ < PROCESSES_SHOWN || p->findings || p->differences)
       print_process(to, p);
     else
       more++;
   }
   if (more) fprintf(to, "  and %zu more without a finding\n", more);
-  if (!shown)
+  if (!listed)
     fputs(
         "No process of this run was watched: none touched CUDA, or sparkshim was kept out of it (static, set-user-id,\n"
         "in a container, SPARKSHIM_SKIP); `sparkshim doctor -- CMD` looks into it.\n",
@@ -131,7 +131,7 @@ static void print_reading_troubles(FILE *to, const struct runlog *run) {
 
 static void print_sentences(FILE *to, const struct outcome_lines *lines) {
   size_t n = lines->n < OUTCOME_LINES ? lines->n : OUTCOME_LINES;
-  for (size_t i = 0; i < n; i++) fprintf(to, "%s.\n", lines->line[i]);
+  for (size_t i = 0; i < n; i++) fprintf(to, "%s.\n", shown(lines->line[i]));
   if (lines->n > n) fprintf(to, "And so for %zu more.\n", lines->n - n);
 }
 

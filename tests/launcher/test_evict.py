@@ -68,6 +68,12 @@ class Evict(Case):
         answer = json.loads(result.stdout)
         return answer, {os.path.basename(f["path"]): f for f in answer["files"]}
 
+    def test_names_are_shown_as_text(self):
+        self.file("model\x1b[31m\nin all")
+        text = self.evict(self.state).stdout
+        self.assertNotIn(b"\x1b", text)
+        self.assertRegex(text, rb"^[^\n]*model\?\[31m\?in all: [^\n]*\nin all: [^\n]*\n$")
+
     def test_a_file_goes_and_nothing_of_it_is_lost(self):
         path = self.file("weights")
         with open(path, "rb") as file:
