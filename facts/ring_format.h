@@ -39,7 +39,12 @@ struct ring_slot {
   uint64_t last_activity; /* ticks at which it returned (an allocation or free: was entered) */
   uint64_t calls;         /* hooked calls made by this thread */
   uint64_t next, limit;   /* running numbers of allocation entries that this thread has taken and not used */
-  uint64_t pad[8];
+  uint64_t launches;      /* kernels, graphs and fills that it launched */
+  uint64_t rounds; /* copies from host memory, launches and a wait, in this order: steps, as far as one can see */
+  uint64_t copied; /* bytes that it copied from host memory */
+  uint32_t round;  /* how far it is in the next round */
+  uint32_t pad1;
+  uint64_t pad[4];
 };
 
 /* One allocation or free. Running numbers order the events of one thread; ticks order those of several. Numbers that a
@@ -81,6 +86,11 @@ struct ring_route {
 struct ring_counters {
   uint64_t count, frees, failed, bytes, live, peak, untracked;
   uint64_t by_class[RING_SIZE_CLASSES];
+};
+
+/* Sums of what threads did with memory and for the device; not part of the file. */
+struct ring_work {
+  uint64_t launches, rounds, copied;
 };
 
 struct ring_header {

@@ -2,17 +2,21 @@
  *
  * Runs in the application's threads. alloc_granted() and alloc_freed() are the hot path. The rest reads
  * /proc/meminfo (one open, read, close) and hands a fact to observe(): at the first allocation, before a large
- * request, at a refusal, at a memory query, each bounded by time and by size class. Nothing here is exact under
+ * request, at a refusal, at a memory query, when what is held has grown by a 64th of the machine, each bounded by time,
+ * by size class or by number. Nothing here is exact under
  * races that change only how often a record is written: that is what relaxed atomics are for.
  */
 #include "alloc.h"
 
+#include "rlimits.h"
 #include "meminfo.h"
 
 #include "poison.h"
 
 enum {
   LARGE_SHARE = 16,            /* large: a sixteenth of the machine */
+  GROWTH_SHARE = 64,           /* growth of what is held that makes a record */
+  FAILURES = 16,               /* readings of memory at failures of other calls */
   CLASSES = RING_SIZE_CLASSES, /* of sizes, by bit length */
   REFUSALS = 64,               /* pairs of call and size class whose refusals are counted apart */
   FREELY = 32,                 /* refusals and recoveries that are recorded one by one; later ones are thinned */
@@ -56,17 +60,43 @@ static unsigned size_class(uint64_t size) {
 /* ---- the machine's memory ------------------------------------------------------------------------------------ */
 static void read_memory(struct fact_memory *out) {
   meminfo_read(shim_settings.root, out);
-  if (out->total != FACT_NO_U64 && !LOAD(alloc_large_at)) STORE(alloc_large_at, out->total / LARGE_SHARE);
+  if (out->total == FACT_NO_U64 || LOAD(alloc_large_at)) return;
+  STORE(alloc_large_at, out->total / LARGE_SHARE);
+  ring_growth_step(out->total / GROWTH_SHARE);
+}
+
+static void record_memory(const char *why) {
+  struct fact fact = {.kind = FACT_KIND_mem};
+  fact.u.mem.why = why;
+  read_memory(&fact.u.mem.mem);
+  if (!LOAD(alloc_large_at)) STORE(alloc_large_at, UINT64_MAX); /* no MemTotal: nothing is known to be large */
+  call_observe(&fact);
+}
+
+/* A process may raise its limit at any time: recorded again when it has another one. */
+static void record_memlock(void) {
+  static uint64_t last = 1; /* no limit that a kernel has: they are whole pages */
+  struct fact fact = {.kind = FACT_KIND_limit};
+  struct fact_limit *f = &fact.u.limit;
+  f->name = "memlock";
+  if (limit_read(shim_settings.root, LIMIT_MEMLOCK, &f->soft, &f->hard) < 0 || LOAD(last) == f->soft) return;
+  STORE(last, f->soft);
+  call_observe(&fact);
 }
 
 void call_context(void) {
   static uint32_t said;
-  struct fact fact = {.kind = FACT_KIND_mem};
   if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
-  fact.u.mem.why = "first_context";
-  read_memory(&fact.u.mem.mem);
-  if (!LOAD(alloc_large_at)) STORE(alloc_large_at, UINT64_MAX); /* no MemTotal: nothing is known to be large */
-  call_observe(&fact);
+  record_memory("first_context");
+  record_memlock();
+}
+
+void call_memory(const char *why) {
+  static uint32_t readings;
+  if (LOAD(readings) >= FAILURES) return;
+  __atomic_fetch_add(&readings, 1, __ATOMIC_RELAXED);
+  record_memory(why);
+  record_memlock();
 }
 
 /* ---- before a large request ------------------------------------------------------------------------------------ */
@@ -93,6 +123,37 @@ static uint64_t live_bytes(enum alloc_route route) {
   return sum.live;
 }
 
+/* What is held on the device's side, whatever the way it was got by. */
+static uint64_t device_bytes(void) {
+  uint64_t sum = 0;
+  for (unsigned route = 0; route < ROUTE_COUNT; route++)
+    if (route != ROUTE_PINNED) sum += live_bytes((enum alloc_route)route);
+  return sum;
+}
+
+static void record_holding(const char *why, uint64_t size) {
+  struct ring_work work;
+  struct fact fact = {.kind = FACT_KIND_holding};
+  struct fact_holding *f = &fact.u.holding;
+  ring_work(&work);
+  *f = (struct fact_holding){
+      .why = why, .size = size, .launches = work.launches, .rounds = work.rounds, .copied = work.copied};
+  for (unsigned route = 0; route < ROUTE_COUNT; route++) {
+    struct ring_counters sum;
+    ring_counters((enum alloc_route)route, &sum);
+    bool pinned = route == ROUTE_PINNED;
+    *(pinned ? &f->pinned : &f->device) += sum.live;
+    *(pinned ? &f->pinned_grants : &f->device_grants) += sum.count;
+    *(pinned ? &f->pinned_frees : &f->device_frees) += sum.frees;
+  }
+  read_memory(&f->mem);
+  call_observe(&fact);
+}
+
+static void record_growth(uint64_t size) {
+  if (__atomic_exchange_n(&ring_grown, 0, __ATOMIC_RELAXED)) record_holding("growth", size);
+}
+
 static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t size, int64_t result, uint64_t repeat,
                            uint64_t held_back_since) {
   struct fact fact = {.kind = FACT_KIND_alloc_failed};
@@ -103,8 +164,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
   f->result = result;
   f->repeat = repeat;
   f->last = held_back_since;
-  f->live_device = live_bytes(ROUTE_DEVICE) + live_bytes(ROUTE_MANAGED) + live_bytes(ROUTE_POOL) +
-                   live_bytes(ROUTE_VMM) + live_bytes(ROUTE_ARRAY) + live_bytes(ROUTE_NCCL);
+  f->live_device = device_bytes();
   f->live_pinned = live_bytes(ROUTE_PINNED);
   read_memory(&f->mem);
   __atomic_fetch_add(&recorded, 1, __ATOMIC_RELAXED);
@@ -145,6 +205,8 @@ void alloc_refused(const struct call *c, enum alloc_route route, uint64_t size, 
     __atomic_fetch_sub(&r->count, count, __ATOMIC_RELAXED);
     STORE(r->last_us, now);
     STORE(pending[route].recorded, true);
+    record_holding("refused", size);
+    if (route == ROUTE_PINNED) record_memlock();
     record_refusal(c->id, route, size, result, count, FACT_NO_U64);
   }
   call_leave(c);
@@ -188,6 +250,7 @@ void alloc_granted(const struct call *c, enum alloc_route route, enum live_space
     ring_alloc_note(c->id, route, value, size, 0, c->ticks);
   }
   call_worked(c, c->ticks);
+  if (unlikely(LOAD(ring_grown))) record_growth(size);
   if (unlikely(size >= LOAD(pending[route].least))) alloc_recovered(c->id, route, size);
   call_leave(c);
 }

@@ -62,6 +62,24 @@ static inline void call_worked(const struct call *c, uint64_t ticks) {
   c->slot->worked++;
 }
 
+/* A round of work as a training step or a decoded token makes it: data comes from host memory, work is launched, and
+ * the thread waits for it. Loading a model makes none (copies alone), nor does one long forward pass. */
+enum { ROUND_NONE, ROUND_FED, ROUND_LAUNCHED };
+static inline void call_launched(const struct call *c) {
+  c->slot->launches++;
+  if (c->slot->round == ROUND_FED) c->slot->round = ROUND_LAUNCHED;
+}
+static inline void call_waited(const struct call *c) {
+  if (c->slot->round != ROUND_LAUNCHED) return;
+  c->slot->round = ROUND_NONE;
+  c->slot->rounds++;
+}
+static inline void call_copied(const struct call *c, uint64_t bytes, bool from_host, bool waits) {
+  if (from_host) c->slot->copied += bytes;
+  if (from_host && c->slot->round == ROUND_NONE) c->slot->round = ROUND_FED;
+  if (waits) call_waited(c);
+}
+
 /* Errors that report a state and no failure: cudaErrorNotReady = CUDA_ERROR_NOT_READY (driver_types.h, cuda.h). */
 enum { CUDA_NOT_READY = 600 };
 /* Results of look-ups that found nothing: cudaErrorSharedObjectSymbolNotFound, CUDA_ERROR_NOT_FOUND, ncclSystemError. */
@@ -77,8 +95,10 @@ void call_failed(enum hook_id id, int64_t result, uint64_t arg);
 /* The real function could not be found. */
 void call_missing(enum hook_id id, int64_t result);
 void call_device(enum hook_id id, int64_t result, int64_t version, int64_t count);
-/* Once per process: the memory at the first sign of a context. */
+/* Once per process: the memory at the first sign of a context, and the limits that may matter. */
 void call_context(void);
+/* The same at a failure that may be about memory, a few times in all. `why` as in fact mem. */
+void call_memory(const char *why);
 void call_launch_failed(enum hook_id id, int64_t result, uint64_t function);
 /* A name handed out by cuGetProcAddress or cudaGetDriverEntryPoint: once per name and answer. */
 void call_lookup(const char *name, const char *via, int64_t version, int64_t result, bool hooked);
@@ -143,16 +163,24 @@ void coll_at_exit(void); /* nccl.c */
 
 #define BEFORE_WORK(arg) BEFORE_ENTER(arg, false)
 #define AFTER_WORK(arg) AFTER_LEAVE(HOOK_WORKED, HOOK_FAILED(arg))
+/* cudaMemcpyDefault: the runtime finds out by the addresses. */
+#define MAY_BE_FROM_HOST(kind) ((kind) == cudaMemcpyHostToDevice || (kind) == cudaMemcpyDefault)
+#define BEFORE_COPY(bytes, from_host, waits) BEFORE_ENTER(bytes, false)
+#define AFTER_COPY(bytes, from_host, waits) \
+  AFTER_LEAVE((HOOK_WORKED, call_copied(&hook_call, bytes, from_host, waits)), HOOK_FAILED(bytes))
+#define BEFORE_FILL(arg) BEFORE_ENTER(arg, false)
+#define AFTER_FILL(arg) AFTER_LEAVE((HOOK_WORKED, call_launched(&hook_call)), HOOK_FAILED(arg))
 #define BEFORE_CALL(arg) BEFORE_ENTER(arg, false)
 #define AFTER_CALL(arg) AFTER_LEAVE((void)0, HOOK_FAILED(FACT_NO_U64))
 #define BEFORE_WAIT(arg) BEFORE_ENTER(arg, false)
-#define AFTER_WAIT(arg) AFTER_LEAVE((void)0, HOOK_FAILED(FACT_NO_U64))
+#define AFTER_WAIT(arg) AFTER_LEAVE(call_waited(&hook_call), HOOK_FAILED(FACT_NO_U64))
 #define BEFORE_QUERY(arg) BEFORE_ENTER(arg, false)
 #define AFTER_QUERY(arg) AFTER_LEAVE((void)0, HOOK_FAILED(FACT_NO_U64))
 #define BEFORE_LAST_ERROR BEFORE_ENTER(0, false)
 #define AFTER_LAST_ERROR AFTER_LEAVE((void)0, HOOK_FAILED(FACT_NO_U64))
 #define BEFORE_LAUNCH(function) BEFORE_ENTER(function, false)
-#define AFTER_LAUNCH(function) AFTER_LEAVE(HOOK_WORKED, call_launch_failed(id, HOOK_ERROR, (uint64_t)(function)))
+#define AFTER_LAUNCH(function) \
+  AFTER_LEAVE((HOOK_WORKED, call_launched(&hook_call)), call_launch_failed(id, HOOK_ERROR, (uint64_t)(function)))
 #define BEFORE_ATTRIBUTE(attribute, value) BEFORE_ENTER(attribute, false)
 #define AFTER_ATTRIBUTE(attribute, value) AFTER_LEAVE((void)0, HOOK_FAILED(value))
 

@@ -124,10 +124,16 @@ static void comm_record(const struct comm_event *e) {
   call_observe(&fact);
 }
 
+/* What NCCL's error number for a failed system call may be about: a registration that the kernel refused, a socket. */
+static void nccl_memory(ncclResult_t result) {
+  if (result == ncclSystemError) call_memory("comm_failed");
+}
+
 static void comm_made(enum hook_id id, ncclResult_t result, const ncclComm_t *comm, int ranks, int rank,
                       const ncclUniqueId *key, uint64_t start_us, const void *real) {
   bool ok = nccl_ok(result);
   struct comm_event e = {id, result, ok && comm ? *comm : NULL, ranks, rank, ok ? key : NULL, start_us, real};
+  nccl_memory(result);
   comm_record(&e);
 }
 
@@ -138,7 +144,9 @@ static void comm_ended(enum hook_id id, ncclResult_t result, ncclComm_t comm, ui
 }
 
 static void nccl_failed(enum hook_id id, ncclResult_t result) {
-  if (!nccl_ok(result)) call_failed(id, result, FACT_NO_U64);
+  if (nccl_ok(result)) return;
+  nccl_memory(result);
+  call_failed(id, result, FACT_NO_U64);
 }
 
 /* ---- the kinds of this library ---------------------------------------------------------------------------------------- */

@@ -33,6 +33,11 @@ static struct {
   char name[RUN_PATH];
 } ring;
 
+/* Live memory of a route at which it has grown enough to be looked at; INT64_MAX while no step is known. */
+static int64_t growth_mark[ROUTE_COUNT] = {[0 ... ROUTE_COUNT - 1] = INT64_MAX};
+static int64_t growth_step;
+uint32_t ring_grown;
+
 static struct ring_slot spare_slot; /* for everybody, where no memory could be had at all */
 
 _Static_assert((int)ROUTE_COUNT <= (int)RING_ROUTES, "the ring has no room for a route");
@@ -168,6 +173,7 @@ void ring_open(int dir, const char *stem, const char **ret_name) {
   if (!map) return;
   fill(map, &layout);
   attach(map, size, &layout);
+  if (growth_step) ring_growth_step((uint64_t)growth_step); /* a forked child holds nothing yet */
   if (ring.name[0]) *ret_name = ring.name;
 }
 
@@ -287,20 +293,30 @@ static void raise_peak(struct ring_route *r, int64_t live) {
     if (__atomic_compare_exchange_n(&r->peak, &peak, (uint64_t)live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
 }
 
-static inline void tell(struct ring_route *r, int64_t change) {
-  raise_peak(r, __atomic_add_fetch(&r->live, change, __ATOMIC_RELAXED));
+static inline void tell(enum alloc_route route, int64_t change) {
+  struct ring_route *r = &ring.routes[route];
+  int64_t live = __atomic_add_fetch(&r->live, change, __ATOMIC_RELAXED);
+  raise_peak(r, live);
+  if (likely(live < __atomic_load_n(&growth_mark[route], __ATOMIC_RELAXED))) return;
+  __atomic_store_n(&growth_mark[route], live + growth_step, __ATOMIC_RELAXED);
+  __atomic_store_n(&ring_grown, 1, __ATOMIC_RELAXED);
+}
+
+void ring_growth_step(uint64_t bytes) {
+  growth_step = (int64_t)bytes;
+  for (unsigned i = 0; i < ROUTE_COUNT; i++) __atomic_store_n(&growth_mark[i], growth_step, __ATOMIC_RELAXED);
 }
 
 static inline void held(enum alloc_route route, struct ring_tally_route *t, int64_t change, bool shared) {
   if (unlikely(shared)) {
-    tell(&ring.routes[route], change);
+    tell(route, change);
     return;
   }
   int64_t enough = __atomic_load_n(&ring.routes[route].live, __ATOMIC_RELAXED) / 64;
   if (enough > RING_HELD_BACK) enough = RING_HELD_BACK;
   change += __atomic_load_n(&t->held_back, __ATOMIC_RELAXED);
   if (change > enough || -change > enough) {
-    tell(&ring.routes[route], change);
+    tell(route, change);
     change = 0;
   }
   __atomic_store_n(&t->held_back, change, __ATOMIC_RELAXED);
@@ -343,6 +359,16 @@ void ring_untracked_note(enum alloc_route route) {
 void ring_counters(enum alloc_route route, struct ring_counters *out) {
   *out = (struct ring_counters){0};
   if (__atomic_load_n(&ring.header, __ATOMIC_ACQUIRE)) ring_sum(ring.tallies, RING_TALLIES, ring.routes, route, out);
+}
+
+void ring_work(struct ring_work *out) {
+  *out = (struct ring_work){0, 0, 0};
+  if (!__atomic_load_n(&ring.header, __ATOMIC_ACQUIRE)) return;
+  for (uint32_t i = 0; i < RING_SLOTS; i++) {
+    out->launches += ring.slots[i].launches;
+    out->rounds += ring.slots[i].rounds;
+    out->copied += ring.slots[i].copied;
+  }
 }
 
 uint64_t ring_last_activity(const char **ret_call) {

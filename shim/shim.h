@@ -151,6 +151,12 @@ void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uin
 void ring_untracked_note(enum alloc_route route);
 /* Sums of all threads' counters. A few us: slow path. */
 void ring_counters(enum alloc_route route, struct ring_counters *out);
+/* ring_grown becomes 1 when the live memory of a route has grown by `bytes` beyond what it was at the last time (or
+ * beyond 0): whoever sees it takes it back and looks. No step, no growth. */
+extern uint32_t ring_grown;
+void ring_growth_step(uint64_t bytes);
+/* Sums over all threads. A few us: slow path. */
+void ring_work(struct ring_work *out);
 /* Unix time in microseconds at which the last productive call of any thread returned, and its name; FACT_NO_U64 and
  * NULL when there was none. Slow path. */
 uint64_t ring_last_activity(const char **ret_call);

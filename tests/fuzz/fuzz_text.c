@@ -16,6 +16,7 @@
 
 #include "cgroup.h"
 #include "fact_json.h"
+#include "rlimits.h"
 #include "meminfo.h"
 #include "procstat.h"
 #include "procuse.h"
@@ -91,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fact_memory memory;
   struct procstat stat;
+  uint64_t soft, hard;
   /* Copies of just this size, so that the sanitizer sees a byte read beyond. */
   char *bytes = malloc(size ? size : 1), *text = malloc(size + 1);
   if (!bytes || !text) abort();
@@ -101,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   try_machine(bytes, size);
   try_process(bytes, size);
   procstat_parse(text, &stat);
+  limit_parse(text, LIMIT_MEMLOCK, &soft, &hard);
   try_record(text);
   try_name(text);
   try_decode(text);

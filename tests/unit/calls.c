@@ -45,6 +45,10 @@ void ring_untracked_note(enum alloc_route route) { (void)route; }
 void ring_counters(enum alloc_route route, struct ring_counters *out) {
   *out = (struct ring_counters){.live = (uint64_t)live[route], .count = 1};
 }
+uint32_t ring_grown;
+static uint64_t growth_step;
+void ring_growth_step(uint64_t bytes) { growth_step = bytes; }
+void ring_work(struct ring_work *out) { *out = (struct ring_work){slot.launches, slot.rounds, slot.copied}; }
 void coll_at_exit(void) {}
 bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset) {
   (void)addr, (void)path, (void)size, (void)ret_offset;
@@ -118,6 +122,8 @@ static void first_allocation_reads_memory_once(void **unused) {
   assert_int_equal(do_malloc(0, 0x1000, 512), 0);
   assert_int_equal(do_malloc(0, 0x2000, 512), 0);
   assert_int_equal(count(FACT_KIND_mem), 1);
+  assert_int_equal(count(FACT_KIND_limit), 1);
+  assert_int_equal(growth_step, facts[0].u.mem.mem.total / 64);
   assert_int_equal(live[ROUTE_DEVICE], 1024);
   assert_int_equal(slot.call, 0);
   assert_int_equal(slot.last_call, HOOK_ID_cudaMalloc);
@@ -162,6 +168,8 @@ static void refusal_and_recovery(void **unused) {
   assert_int_equal(facts[made - 1].u.alloc_failed.result, 2);
   assert_int_equal(facts[made - 1].u.alloc_failed.repeat, 1);
   assert_true(facts[made - 1].u.alloc_failed.last == FACT_NO_U64);
+  assert_int_equal(facts[made - 2].kind, FACT_KIND_holding); /* what was held comes first: judging needs it */
+  assert_string_equal(facts[made - 2].u.holding.why, "refused");
   unsigned before = made;
   do_malloc(0, 0x5000, 1 << 19); /* smaller: settles nothing */
   assert_int_equal(made, before);
@@ -170,6 +178,82 @@ static void refusal_and_recovery(void **unused) {
   before = made;
   do_malloc(0, 0x7000, 1 << 20);
   assert_int_equal(made, before);
+}
+
+static void growth_is_told_once(void **unused) {
+  (void)unused;
+  unsigned before = made;
+  live[ROUTE_PINNED] = 7;
+  slot.launches = 3, slot.rounds = 2, slot.copied = 5;
+  do_malloc(0, 0x8000, 1 << 20);
+  assert_int_equal(made, before);
+  ring_grown = 1;
+  do_malloc(0, 0x8800, 1 << 20);
+  assert_int_equal(made, before + 1);
+  assert_int_equal(ring_grown, 0);
+  const struct fact_holding *f = &facts[before].u.holding;
+  assert_int_equal(facts[before].kind, FACT_KIND_holding);
+  assert_string_equal(f->why, "growth");
+  assert_int_equal(f->size, 1 << 20);
+  assert_int_equal(f->device, (uint64_t)live[ROUTE_DEVICE]);
+  assert_int_equal(f->pinned, 7);
+  assert_int_equal(f->device_grants, ROUTE_COUNT - 1); /* the stand-in says 1 for each route */
+  assert_int_equal(f->pinned_grants, 1);
+  assert_true(f->launches == 3 && f->rounds == 2 && f->copied == 5);
+  do_malloc(0, 0x8900, 1 << 20);
+  assert_int_equal(made, before + 1);
+  live[ROUTE_PINNED] = 0;
+}
+
+/* Copy, launch, wait make a round; nothing else does. */
+static void rounds_of_work(void **unused) {
+  (void)unused;
+  struct call c = {.slot = &slot};
+  slot.launches = slot.rounds = slot.copied = 0;
+  slot.round = ROUND_NONE;
+  for (int i = 0; i < 100; i++) call_copied(&c, 10, true, false), call_waited(&c); /* loading */
+  assert_true(slot.rounds == 0 && slot.copied == 1000);
+  for (int i = 0; i < 100; i++) call_launched(&c), call_copied(&c, 10, false, false); /* one long pass */
+  assert_int_equal(slot.rounds, 0);
+  call_waited(&c);
+  assert_int_equal(slot.rounds, 1);                                 /* of the copy before it */
+  for (int i = 0; i < 100; i++) call_launched(&c), call_waited(&c); /* launches without new data */
+  assert_int_equal(slot.rounds, 1);
+  for (int i = 0; i < 100; i++) call_copied(&c, 1, true, false), call_launched(&c), call_copied(&c, 1, false, true);
+  assert_true(slot.rounds == 101 && slot.copied == 1100 && slot.launches == 300);
+}
+
+/* The wrapper hands over what it was given. */
+static int real_memcpy(void *dst, const void *src, size_t count, int kind) {
+  (void)dst, (void)src, (void)count, (void)kind;
+  return answer;
+}
+int hook_cudaMemcpy__any(void *dst, const void *src, size_t count, int kind);
+static void copies_by_their_direction(void **unused) {
+  (void)unused;
+  enum { TO_HOST = 2, DEFAULT = 4 };
+  static const uint64_t counted[] = {0, 64, 0, 0, 64};
+  for (int kind = 0; kind <= DEFAULT; kind++) {
+    slot.copied = slot.rounds = 0;
+    slot.round = ROUND_LAUNCHED;
+    answer = 0;
+    shim_thread.real = (void *)(uintptr_t)real_memcpy;
+    assert_int_equal(hook_cudaMemcpy__any(NULL, NULL, 64, kind), 0);
+    assert_int_equal(slot.copied, counted[kind]);
+    assert_int_equal(slot.rounds, kind == TO_HOST);
+    answer = 1; /* a copy that failed moved nothing */
+    hook_cudaMemcpy__any(NULL, NULL, 64, kind);
+    assert_int_equal(slot.copied, counted[kind]);
+  }
+}
+
+static void memory_at_failures_is_bounded(void **unused) {
+  (void)unused;
+  unsigned before = count(FACT_KIND_mem), limits = count(FACT_KIND_limit);
+  for (int i = 0; i < 1000; i++) call_memory("comm_failed");
+  unsigned readings = count(FACT_KIND_mem) - before;
+  assert_true(readings >= 1 && readings <= 32);
+  assert_int_equal(count(FACT_KIND_limit), limits); /* it is the same one */
 }
 
 /* A loop of refusals ends in a bounded number of records, and the last state is told at the end. */
@@ -252,6 +336,10 @@ int main(void) {
                                      cmocka_unit_test(failed_free_keeps_what_is_held),
                                      cmocka_unit_test(large_request_is_told_before_it_is_made),
                                      cmocka_unit_test(refusal_and_recovery),
+                                     cmocka_unit_test(growth_is_told_once),
+                                     cmocka_unit_test(rounds_of_work),
+                                     cmocka_unit_test(copies_by_their_direction),
+                                     cmocka_unit_test(memory_at_failures_is_bounded),
                                      cmocka_unit_test(refusals_do_not_flood),
                                      cmocka_unit_test(queries_are_told_when_they_are_news),
                                      cmocka_unit_test(inner_calls_do_not_count),
