@@ -44,6 +44,7 @@ static void append_header(int file, const char *run, const char *run_from, const
   h->boot_id = proc_text_read(getenv("SPARKSHIM_ROOT"), BOOT_ID, boot_id, sizeof boot_id) < 0 ? NULL : boot_id;
   h->pid = (uint64_t)getpid();
   h->ppid = (uint64_t)getppid();
+  h->uid = (uint64_t)getuid();
   h->start = clock_us();
   h->exe = exe;
   h->cwd = getcwd(cwd, sizeof cwd);

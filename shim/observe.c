@@ -287,6 +287,7 @@ static void header_write(const char *run_from, const char *ring_name, const stru
   h->gpu = gpu_model();
   h->pid = (uint64_t)sys_getpid();
   h->ppid = (uint64_t)self->ppid;
+  h->uid = (uint64_t)sys_call6(SYS_getuid, 0, 0, 0, 0, 0, 0);
   h->start = start_us(self->start);
   h->exe = link_text("/proc/self/exe", about.exe, sizeof(about.exe));
   h->argv = command_line();
