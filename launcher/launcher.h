@@ -22,6 +22,8 @@ int verb_evict(int argc, char **argv);
 /* The program called as `sparkrun`: argv[0] is that name. */
 int sparkrun_main(int argc, char **argv);
 
+/* Writes the line and a newline to stderr by one write(2), unless stderr is a pipe that stays full. */
+void put_line(const char *line);
 /* One line "sparkshim: ..." on stderr by one write(2), at most 1024 bytes; nothing after say_nothing(). */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_nothing(void);

@@ -10,10 +10,10 @@
 /* For people: the job, its processes, the findings with their evidence, the root cause last. */
 void report_text(const struct runlog *run, const struct outcome *outcome, FILE *to);
 
-/* What `run` says at the end: a line for each finding of WARN or more, but for those that stand there already, put on
+/* What `run` says on stderr at the end: a line for each finding of WARN or more, but for those that stand there already, put on
  * this very file by processes that have just ended; then the command that shows the report. Nothing when there is
  * none. */
-void report_summary(const struct runlog *run, FILE *to);
+void report_summary(const struct runlog *run);
 
 /* For programs: one JSON object (docs/report.md). 0, or -ENOMEM or -EIO. */
 int report_json(const struct runlog *run, const struct outcome *outcome, FILE *to);

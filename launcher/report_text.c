@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { PROCESSES_SHOWN = 64 };
 
@@ -162,19 +163,19 @@ static bool stands_there(const struct finding_ref *ref, const char *file) {
   return *ref->finding->shown && !strcmp(ref->finding->shown, file) && clock_us() - ref->process->end_t <= JUST_NOW_US;
 }
 
-void report_summary(const struct runlog *run, FILE *to) {
+void report_summary(const struct runlog *run) {
   struct finding_ref *refs;
   struct stat st;
   char line[1024], command[REPORT_COMMAND], file[FINDING_SHOWN] = "";
   size_t n = runlog_findings(run, VERDICT_WARN, &refs);
-  if (!fstat(fileno(to), &st)) snprintf(file, sizeof file, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+  if (!fstat(STDERR_FILENO, &st)) snprintf(file, sizeof file, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
   for (size_t i = 0; i < n; i++) {
     if (stands_there(&refs[i], file)) continue;
     finding_line(&refs[i].finding->f, refs[i].process->simulated, line, sizeof line);
-    fprintf(to, "%s\n", line);
+    put_line(line);
   }
   free(refs);
   if (!n) return;
   report_command(run, command);
-  fprintf(to, "%s\n", command);
+  put_line(command);
 }

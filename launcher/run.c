@@ -184,7 +184,7 @@ static void say_what_was_found(const struct run *run) {
     setenv("SPARKSHIM_DIR", run->users_dir, 1);
   else
     unsetenv("SPARKSHIM_DIR");
-  if (!is_silent()) report_summary(&log, stderr);
+  if (!is_silent()) report_summary(&log);
   runlog_free(&log);
 }
 

@@ -63,6 +63,35 @@ class OwnWrites(Case):
         os.close(writer)
 
 
+    def full_pipe(self):
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        return reader, writer
+
+    def test_stderr_is_full_and_nobody_reads(self):
+        jobs = []
+        for command, status in ((("no-such-program-here",), 127), (("sh", "-c", "sleep 20 & exit 3"), 3)):
+            _, writer = self.full_pipe()
+            jobs.append((subprocess.Popen([SPARKRUN, *command], env=self.env, stderr=writer, stdout=subprocess.DEVNULL), status))
+        for job, status in jobs:
+            self.addCleanup(job.kill)
+            self.assertEqual(job.wait(15), status)
+
+    def test_stderr_is_full_and_read_late(self):
+        reader, writer = self.full_pipe()
+        with subprocess.Popen([SPARKRUN, "no-such-program-here"], env=self.env, stderr=writer) as job:
+            time.sleep(1)
+            os.read(reader, 1 << 20)
+            self.assertEqual(job.wait(15), 127)
+        self.assertIn(b"cannot run", os.read(reader, 4096))
+
+
 class PassThrough(Case):
     def test_files_and_process_group(self):
         result = self.call(SPARKRUN, "sh", "-c", "cat; echo err >&2; ls /proc/self/fd | wc -l", stdin=None, input=b"a\0b\n")
