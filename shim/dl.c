@@ -243,6 +243,7 @@ char *hook_dlerror(void) {
 int hook_dlclose(void *handle) {
   int result;
   next_ready();
+  dl_settle(); /* afterwards, what was opened and is now closed would look as if it had not been loaded */
   shim_thread.last_dl = DL_OTHER;
   result = next.dlclose(handle);
   __atomic_add_fetch(&shim_objects, 1, __ATOMIC_RELEASE);

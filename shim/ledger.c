@@ -122,10 +122,17 @@ static int find_family(struct dl_phdr_info *info, size_t size, void *data) {
 
 bool ledger_any_family(void) { return linkmap_init() && shim_real.dl_iterate_phdr(find_family, NULL); }
 
+/* libcuda.so and libcuda.so.1, libcudart.so.13 and libcudart.so.13.0.88: links to one file, which the loader knows by
+ * the name it was opened by first. */
+static bool same_but_for_version(const char *a, const char *b) {
+  while (*a && *a == *b) a++, b++;
+  return (!*a || *a == '.') && (!*b || *b == '.') && (!*a || !*b);
+}
+
 static int find_name(struct dl_phdr_info *info, size_t size, void *data) {
   const char *name = data, *soname = mapped_soname(info);
   (void)size;
-  return str_equal(str_base(info->dlpi_name), name) || (soname && str_equal(soname, name));
+  return same_but_for_version(str_base(info->dlpi_name), name) || (soname && same_but_for_version(soname, name));
 }
 
 bool ledger_mapped(const char *base_name) {

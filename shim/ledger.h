@@ -15,7 +15,8 @@ const char *family_in_text(const char *text);
 bool ledger_changed(unsigned long long *seen);
 /* Is an object of families.def mapped at all? */
 bool ledger_any_family(void);
-/* Is an object with this base name or SONAME mapped? */
+/* Is an object mapped that a request for this name may have led to: one with that base name or SONAME, whatever the
+ * version behind it? */
 bool ledger_mapped(const char *base_name);
 /* Records (fact `load`) every mapped object of families.def that was not recorded yet. `how` as in facts.def. Only
  * when awake. Keeps errno. */

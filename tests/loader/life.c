@@ -88,6 +88,17 @@ static int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* What was loaded goes by another name of the same file, or was closed before anything else happened. */
+static int other_names(void) {
+  void *first = dlopen("libcuda.so.1", RTLD_NOW), *second = dlopen("libcuda.so", RTLD_NOW);
+  if (!first || second != first) return 1;
+  if (dlopen("libcuda.so.1.2", RTLD_NOW) != first) return 2;
+  if (dlopen("libcuda.so.1.3", RTLD_NOW)) return 3;
+  second = dlopen("libcudart.so", RTLD_NOW);
+  if (!second || dlclose(second)) return 4;
+  return dlopen("libcudart.so.12", RTLD_NOW) != NULL;
+}
+
 /* A child with an event of its own, one without, one that inherits an unjudged request. */
 static int forks(void) {
   pid_t child;
@@ -162,7 +173,8 @@ int main(int argc, char **argv) {
   } scenes[] = {{"unmapped", unmapped},   {"fetched", fetched},   {"undefined", undefined},
                 {"unrelated", unrelated}, {"loaded", loaded},     {"again", again},
                 {"threads", threads},     {"forks", forks},       {"children", children},
-                {"notes", notes},         {"injected", injected}, {"brought_along", brought_along}};
+                {"notes", notes},         {"injected", injected}, {"brought_along", brought_along},
+                {"other_names", other_names}};
   extra = argc > 2 ? argv[2] : NULL;
   for (unsigned i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)
     if (!strcmp(argv[1], scenes[i].name)) return scenes[i].play();

@@ -72,6 +72,15 @@ def loads():
         check(not kinds(log, "load_failed"), "%s: failures" % scene)
     (log,), _ = play(LIFE, "again", LIBCUDA)
     check(len(kinds(log, "load", family="cuda")) == 3, "again: %s" % kinds(log, "load"))
+    with tempfile.TemporaryDirectory(prefix="loader.") as folder:
+        for name, file in (("libcuda.so.1.2", LIBCUDA), ("libcudart.so.13", LIBCUDA)):
+            shutil.copy(file, os.path.join(folder, name))
+        for name, file in (("libcuda.so.1", "libcuda.so.1.2"), ("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.13")):
+            os.symlink(file, os.path.join(folder, name))
+        (log,), _ = play(LIFE, "other_names", LD_LIBRARY_PATH=folder)
+    failed = [r["name"] for r in kinds(log, "load_failed")]
+    check(failed == ["libcudart.so.12"], "other_names: %s" % failed)
+    check([os.path.basename(r["path"]) for r in kinds(log, "load")] == ["libcuda.so.1", "libcudart.so"], "other_names: %s" % log)
     (log,), _ = play(LIFE, "notes", LIBCUDA)
     check(len(kinds(log, "note")) == 2, "notes: %s" % kinds(log, "note"))
 
