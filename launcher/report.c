@@ -1,4 +1,4 @@
-/* report.c - `sparkshim report [RUN...] [--format text|json]`. */
+/* report.c - `sparkshim report [RUN...] [--format text|json|md|html]`. */
 #include "launcher.h"
 #include "report.h"
 #include "rundir.h"
@@ -15,11 +15,13 @@
 enum { STATUS_UNREADABLE = 3 };
 
 static void usage(FILE *to) {
-  fputs("Usage: sparkshim report [RUN...] [--format text|json]\n\n"
+  fputs("Usage: sparkshim report [RUN...] [--format text|json|md|html]\n\n"
         "Judges a run again by the facts in its logs. RUN is a run's name, the beginning of one, or the path of its\n"
         "folder or of one log; without it, the newest run. Several are taken as one run, such as the folders that two\n"
         "hosts kept.\n\n"
-        "  -f, --format FORMAT  text (default): root cause last; json: one object, described in docs/report.md\n"
+        "  -f, --format FORMAT  text (default): root cause last; json: one object, described in docs/report.md; md: a "
+        "section\n"
+        "                       to paste into an issue; html: a page in one file\n"
         "  -h, --help           this text\n\n"
         "Status: that of the findings, 0 nothing above INFO, 1 WARN, 2 FAIL; 3 no such run or nothing readable in it.\n"
         "A job that failed from a cause that sparkshim does not know has no finding: 0, and the verdict SKIP.\n",
@@ -104,14 +106,27 @@ static int status_of(const struct outcome *outcome) {
   }
 }
 
-static int print(const struct runlog *run, bool json) {
+/* NULL for JSON. False: there is no such format. */
+static bool style_of(const char *format, const struct page_style **ret) {
+  static const struct {
+    const char *name;
+    const struct page_style *style;
+  } formats[] = {{"text", &page_text}, {"json", NULL}, {"md", &page_markdown}, {"html", &page_html}};
+  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+    if (strcmp(format, formats[i].name)) continue;
+    *ret = formats[i].style;
+    return true;
+  }
+  return false;
+}
+
+static int print(const struct runlog *run, const struct page_style *style) {
   struct outcome outcome;
   outcome_of(run, &outcome);
-  if (json) {
-    if (report_json(run, &outcome, stdout)) return STATUS_UNREADABLE;
-  } else {
-    report_text(run, &outcome, stdout);
-  }
+  if (style)
+    report_page(run, &outcome, style, stdout);
+  else if (report_json(run, &outcome, stdout))
+    return STATUS_UNREADABLE;
   if (fflush(stdout) == EOF) {
     say("cannot write the report: %s", strerror(errno));
     return STATUS_UNREADABLE;
@@ -127,7 +142,7 @@ int verb_report(int argc, char **argv) {
   static const struct option options[] = {
       {"format", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
   struct runlog run = {0};
-  bool json = false;
+  const struct page_style *style = &page_text;
   int option, error = 0;
   optind = 1;
   while ((option = getopt_long(argc, argv, "f:h", options, NULL)) != -1) {
@@ -135,8 +150,7 @@ int verb_report(int argc, char **argv) {
       usage(stdout);
       return 0;
     }
-    json = option == 'f' && !strcmp(optarg, "json");
-    if (option != 'f' || (!json && strcmp(optarg, "text"))) {
+    if (option != 'f' || !style_of(optarg, &style)) {
       usage(stderr);
       return STATUS_LAUNCHER_FAILED;
     }
@@ -148,7 +162,7 @@ int verb_report(int argc, char **argv) {
     return STATUS_UNREADABLE;
   }
   runlog_finish(&run);
-  int status = print(&run, json);
+  int status = print(&run, style);
   runlog_free(&run);
   return status;
 }

@@ -1,14 +1,15 @@
-/* report.h - a judged run as text and as JSON. */
+/* report.h - a judged run as a page for people (text, Markdown, HTML) and as JSON. */
 #ifndef SPARKSHIM_REPORT_H
 #define SPARKSHIM_REPORT_H
 
 #include <limits.h>
 #include <stdio.h>
 #include "outcome.h"
+#include "report_page.h"
 #include "runlog.h"
 
-/* For people: the job, its processes, the findings with their evidence, the root cause last. */
-void report_text(const struct runlog *run, const struct outcome *outcome, FILE *to);
+/* For people: the job, its processes, the findings with their evidence. */
+void report_page(const struct runlog *run, const struct outcome *outcome, const struct page_style *style, FILE *to);
 
 /* What `run` says on stderr at the end: a line for each finding of WARN or more, but for those that stand there already, put on
  * this very file by processes that have just ended; then the command that shows the report. Nothing when there is
