@@ -20,13 +20,16 @@
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define KERNEL "/proc/sys/kernel/osrelease"
 
-static void append(int file, struct fact *fact) {
+size_t joblog_write(int file, const struct fact *fact) {
   char line[FACT_JSON_MAX];
-  fact->t = clock_us();
   size_t n = fact_json(fact, line, sizeof line);
-  if (file < 0 || !n) return;
+  return file >= 0 && n && quiet_write(file, line, n) == (long)n ? n : 0;
+}
+
+static void append(int file, struct fact *fact) {
+  fact->t = clock_us();
   /* The header needs no fsync of its own: that of job_start follows. */
-  if (quiet_write(file, line, n) > 0 && fact->kind != FACT_KIND_header) fsync(file);
+  if (joblog_write(file, fact) && fact->kind != FACT_KIND_header) fsync(file);
 }
 
 static void append_header(int file, const char *run, const char *run_from, const char *host) {

@@ -12,6 +12,7 @@
 #include "prune.h"
 #include "report.h"
 #include "rundir.h"
+#include "sampler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -204,6 +205,9 @@ static int watch(struct run *run) {
   note_launcher(run);
   open_log(run);
   preload_apply(run->argv[0]);
+  /* Of several launchers one above the other the first one looks: the machine is the same. */
+  const struct sampler_of look = {.log = run->inner ? -1 : run->log, .dir = run->dir};
+  sampler_before(&look);
   int error = job_start(&job, run->argv, &phase);
   if (error && !strcmp(phase, "fork")) {
     say("cannot start a process for the job (%s): it takes the place of the launcher", strerror(-error));
@@ -215,7 +219,9 @@ static int watch(struct run *run) {
     return cannot_run(run->argv[0], -error);
   }
   joblog_start(run->log, job.pid, run->argv);
+  sampler_begin(&look, job.pid);
   int status = job_wait(&job);
+  sampler_end();
   joblog_end(run->log, job.pid, status);
   if (run->dir[0]) say_what_was_found(run);
   job_end_like(status);

@@ -5,6 +5,7 @@ bench.py BUILD table               the table of README.md (scripts/bench)
 bench.py BUILD calls               exits 1 when a hooked call costs several times its budget over bare
 bench.py BUILD exec                exits 1 when an exec of /bin/true takes more than 10,000 instructions over the
                                    empty preload (callgrind: exact, whatever else the machine does); 77 without valgrind
+bench.py BUILD sampler              exits 1 when the launcher takes 0.5 % of a core or more while a job runs
 bench.py BUILD import-torch PYTHON exits 1 when `import torch` takes more than 1.005 x the instructions (minutes)
 
 Times are the tenth percentile of many samples, the lowest of several rounds in which the three take turns: a neighbour
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 FEW, MANY = 1024, 1000 * 1000
 # (name, order, live): ns over bare. Scattered ones have none: there the table's cache misses are what is measured.
@@ -28,6 +30,7 @@ SHOWN = [*BUDGETS, ("cudaMalloc", "scattered", MANY), ("cudaFree", "scattered", 
 NAMED = {"dlsym_miss": "dlsym that finds nothing", "counter": "for scale: reading the processor's counter once"}
 EXEC_BUDGET = 10000
 IMPORT_BUDGET = 1.005
+SAMPLER_BUDGET = 0.005
 
 
 class Bench:
@@ -124,6 +127,36 @@ def check_exec(bench):
     return 1 if shim - empty > EXEC_BUDGET or shim == empty else 0
 
 
+def processor_time(pid):
+    """Seconds that the threads of a process have run, to the nanosecond."""
+    total = 0
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, task)) as f:
+            total += int(f.read().split()[0])
+    return total / 1e9
+
+
+def sampler(bench, seconds):
+    """Part of one core that `sparkrun` takes beside a job that only waits. Looks at the processes of the whole machine
+    are part of it: the job starts one each second."""
+    job = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24; do sleep 1; done"
+    run = subprocess.Popen([os.path.join(bench.build, "bin", "sparkrun"), "sh", "-c", job], env=bench.env("bare"),
+                           stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    before, began = processor_time(run.pid), time.monotonic()
+    time.sleep(seconds)
+    used, passed = processor_time(run.pid) - before, time.monotonic() - began
+    run.terminate()
+    run.wait()
+    return used / passed
+
+
+def check_sampler(bench):
+    part = sampler(bench, 20)
+    print("sparkrun beside a job: %.3f %% of a core, allowed %.1f %%" % (100 * part, 100 * SAMPLER_BUDGET))
+    return 1 if part >= SAMPLER_BUDGET or not part else 0
+
+
 def import_torch(bench, python):
     command = [python, "-c", "import torch"]
     empty, _ = bench.instructions("empty", command)
@@ -142,6 +175,8 @@ def table(bench, python):
         what = NAMED.get(name) or "%s, %s live, %s" % (name, "a million" if live == MANY else live, order)
         rows.append([what, "%.1f ns" % ns["bare"], "%.1f ns" % ns["empty"], "%.1f ns" % ns["shim"],
                      "%+.1f ns" % (ns["shim"] - ns["bare"]), "<= %d ns" % BUDGETS[key] if key in BUDGETS else ""])
+    rows.append(["the launcher beside a job, part of a core", "", "", "%.3f %%" % (100 * sampler(bench, 20)), "",
+                 "< %.1f %%" % (100 * SAMPLER_BUDGET)])
     if shutil.which("valgrind"):
         counts = [bench.instructions(mode, ["/bin/true"])[0] for mode in ("bare", "empty", "shim")]
         rows.append(["exec of /bin/true"] + ["%d instr." % c for c in counts] +
@@ -166,6 +201,8 @@ def main():
             return check_calls(bench)
         if sys.argv[2] == "exec":
             return check_exec(bench)
+        if sys.argv[2] == "sampler":
+            return check_sampler(bench)
         if sys.argv[2] == "import-torch":
             if not shutil.which("valgrind"):
                 return 77
