@@ -1,5 +1,6 @@
 /* main.c - `sparkshim VERB ...`, and `sparkrun ...` by the name it is called with. */
 #include "launcher.h"
+#include "nvml_client.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,5 +49,6 @@ int main(int argc, char **argv) {
     puts("sparkshim " SPARKSHIM_VERSION);
     return 0;
   }
+  if (!strcmp(argv[1], NVML_HELPER_VERB)) return nvml_helper_main(argc - 1, argv + 1);
   return run_verb(argc - 1, argv + 1);
 }

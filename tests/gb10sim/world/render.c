@@ -116,37 +116,66 @@ static int render_swaps(const struct world *w) {
   return put_text(w, "/proc/swaps", &t);
 }
 
-static void render_process(const struct world *w, const struct world_process *p) {
+static int put_of(const struct world *w, int32_t pid, const char *file, const struct text *t) {
   char name[64];
+  snprintf(name, sizeof name, "/proc/%d/%s", pid, file);
+  return put_text(w, name, t);
+}
+
+/* Cut at 15, as the kernel does. */
+static void comm_of(const struct world_process *p, char comm[16]) { snprintf(comm, 16, "%.15s", p->name); }
+
+/* Started 1000 + pid ticks after the boot; busy ones have worked since the world began. */
+static int render_stat(const struct world *w, const struct world_process *p) {
   struct text t = {0};
   char comm[16];
-  snprintf(comm, sizeof comm, "%.15s", p->name); /* cut at 15, as the kernel does */
-  snprintf(name, sizeof name, "/proc/%d/comm", p->pid);
+  comm_of(p, comm);
+  unsigned long long ticks = (unsigned long long)p->busy * (world_now(w) / 10000) / 100;
+  add(&t, "%d (%s) %c %d %d %d 0 -1 4194304 0 0 0 0 %llu 0 0 0 20 0 1 0 %d 0 0 18446744073709551615\n", p->pid, comm,
+      p->busy ? 'R' : 'S', p->parent, p->pid, p->session, ticks, 1000 + p->pid);
+  return put_of(w, p->pid, "stat", &t);
+}
+
+static int render_status(const struct world *w, const struct world_process *p) {
+  struct text t = {0};
+  char comm[16];
+  comm_of(p, comm);
+  add(&t,
+      "Name:\t%s\nState:\t%s\nPid:\t%d\nPPid:\t%d\nUid:\t%d\t%d\t%d\t%d\nRssAnon:\t%8lld kB\nRssFile:\t%8d kB\n"
+      "RssShmem:\t%8d kB\nVmSwap:\t%8d kB\nThreads:\t1\n",
+      comm, p->busy ? "R (running)" : "S (sleeping)", p->pid, p->parent, p->uid, p->uid, p->uid, p->uid,
+      (long long)p->rss_kb, 0, 0, 0);
+  return put_of(w, p->pid, "status", &t);
+}
+
+static void render_process(const struct world *w, const struct world_process *p) {
+  struct text t = {0};
+  char comm[16];
+  comm_of(p, comm);
   add(&t, "%s\n", comm);
-  put_text(w, name, &t);
-  t.n = 0;
-  add(&t, "%d (%s) S %d %d %d 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 18446744073709551615\n", p->pid, comm,
-      p->parent, p->pid, p->session, 1000 + p->pid);
-  snprintf(name, sizeof name, "/proc/%d/stat", p->pid);
-  put_text(w, name, &t);
-  t.n = 0;
-  add(&t, "Name:\t%s\nState:\tS (sleeping)\nPid:\t%d\nPPid:\t%d\nUid:\t1000\t1000\t1000\t1000\n", comm, p->pid,
-      p->parent);
-  snprintf(name, sizeof name, "/proc/%d/status", p->pid);
-  put_text(w, name, &t);
+  put_of(w, p->pid, "comm", &t);
+  render_stat(w, p);
+  render_status(w, p);
   t.n = 0;
   if (p->service)
     add(&t, "0::/system.slice/%s.service\n",
         p->name[0] == '/' && strrchr(p->name, '/') ? strrchr(p->name, '/') + 1 : p->name);
   else
     add(&t, "0::/user.slice/user-1000.slice/session-%d.scope\n", p->session % 100);
-  snprintf(name, sizeof name, "/proc/%d/cgroup", p->pid);
-  put_text(w, name, &t);
+  put_of(w, p->pid, "cgroup", &t);
   t.n = 0;
   for (const char *c = p->command[0] ? p->command : p->name; *c; c++) t.s[t.n++] = *c == ' ' ? '\0' : *c;
   t.s[t.n++] = '\0';
-  snprintf(name, sizeof name, "/proc/%d/cmdline", p->pid);
-  put_text(w, name, &t);
+  put_of(w, p->pid, "cmdline", &t);
+}
+
+/* The processor time of busy processes moves with the clock. */
+static void render_busy(struct world *w) {
+  uint64_t now = world_now(w);
+  if (now < w->busy_us + WORLD_BUSY_US) return;
+  w->busy_us = now;
+  for (int i = 0; i < WORLD_PROCS; i++)
+    if (w->process[i].pid > 0 && w->process[i].busy) render_stat(w, &w->process[i]);
 }
 
 static void remove_process(const struct world *w, int32_t pid) {
@@ -207,6 +236,106 @@ static int render_fixed(const struct world *w) {
   return rc;
 }
 
+/* ---- the job's own cgroup and limits, for whichever of its processes ---- */
+
+static int put_in(const struct world *w, const char *folder, const char *file, const struct text *t) {
+  char name[WORLD_PATH + 96];
+  snprintf(name, sizeof name, "%s/%s", folder, file);
+  return put_text(w, name, t);
+}
+
+/* A figure in bytes, or `none` where there is no limit. */
+static int put_limit(const struct world *w, const char *folder, const char *file, int64_t kb, const char *none) {
+  struct text t = {0};
+  if (kb < 0)
+    add(&t, "%s\n", none);
+  else
+    add(&t, "%lld\n", (long long)kb * 1024);
+  return put_in(w, folder, file, &t);
+}
+
+/* The job's group and the one above it. */
+static int render_cgroup_v2(const struct world *w) {
+  char folder[WORLD_PATH + 32], above[WORLD_PATH + 32];
+  struct text t = {0};
+  snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", w->cgroup);
+  snprintf(above, sizeof above, "%s", folder);
+  *strrchr(above, '/') = '\0';
+  add(&t, "low 0\nhigh 0\nmax %lld\noom %lld\noom_kill %lld\noom_group_kill 0\n",
+      (long long)w->scalar[SCALAR_cgroup_oom], (long long)w->scalar[SCALAR_cgroup_oom],
+      (long long)w->scalar[SCALAR_cgroup_oom_kill]);
+  int rc = put_in(w, folder, "memory.events", &t);
+  if (!rc) rc = put_limit(w, folder, "memory.current", w->scalar[SCALAR_cgroup_current], "0");
+  if (!rc) rc = put_limit(w, folder, "memory.max", w->scalar[SCALAR_cgroup_max], "max");
+  if (!rc && strcmp(above, "/sys/fs/cgroup"))
+    rc = put_limit(w, above, "memory.max", w->scalar[SCALAR_cgroup_above_max], "max");
+  char pressure[WORLD_PATH + 64];
+  snprintf(pressure, sizeof pressure, "%s/memory.pressure", folder);
+  if (!rc) rc = render_pressure(w, pressure, SCALAR_psi_job_some_avg10);
+  t.n = 0;
+  add(&t, "0::%s\n", w->cgroup);
+  if (!rc) rc = put_text(w, "/proc/self/cgroup", &t);
+  t.n = 0;
+  add(&t, "31 22 0:27 / /sys/fs/cgroup rw,nosuid,nodev shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+  return rc ? rc : put_text(w, "/proc/self/mountinfo", &t);
+}
+
+static int render_cgroup_v1(const struct world *w) {
+  static const char unlimited[] = "9223372036854771712";
+  char folder[WORLD_PATH + 32];
+  struct text t = {0};
+  int64_t own = w->scalar[SCALAR_cgroup_max], above = w->scalar[SCALAR_cgroup_above_max];
+  snprintf(folder, sizeof folder, "/sys/fs/cgroup/memory%s", w->cgroup);
+  add(&t, "oom_kill_disable 0\nunder_oom 0\noom_kill %lld\n", (long long)w->scalar[SCALAR_cgroup_oom_kill]);
+  int rc = put_in(w, folder, "memory.oom_control", &t);
+  if (!rc) rc = put_limit(w, folder, "memory.usage_in_bytes", w->scalar[SCALAR_cgroup_current], "0");
+  if (!rc) rc = put_limit(w, folder, "memory.limit_in_bytes", own, unlimited);
+  t.n = 0;
+  int64_t least = above >= 0 && (own < 0 || above < own) ? above : own;
+  if (least < 0)
+    add(&t, "hierarchical_memory_limit %s\n", unlimited);
+  else
+    add(&t, "hierarchical_memory_limit %lld\n", (long long)least * 1024);
+  if (!rc) rc = put_in(w, folder, "memory.stat", &t);
+  t.n = 0;
+  add(&t, "4:memory:%s\n1:name=systemd:%s\n", w->cgroup, w->cgroup);
+  if (!rc) rc = put_text(w, "/proc/self/cgroup", &t);
+  t.n = 0;
+  add(&t, "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n");
+  return rc ? rc : put_text(w, "/proc/self/mountinfo", &t);
+}
+
+static void add_rlimit(struct text *t, const char *name, int64_t kb) {
+  char text[32] = "unlimited";
+  if (kb >= 0) snprintf(text, sizeof text, "%lld", (long long)kb * 1024);
+  add(t, "%-25s %-20s %-20s bytes\n", name, text, text);
+}
+
+static int render_limits(const struct world *w) {
+  struct text t = {0};
+  add(&t, "%-25s %-20s %-20s %s\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+  add_rlimit(&t, "Max locked memory", w->scalar[SCALAR_limit_memlock]);
+  add_rlimit(&t, "Max address space", w->scalar[SCALAR_limit_as]);
+  return put_text(w, "/proc/self/limits", &t);
+}
+
+/* Of the kernel itself: page size (the auxiliary vector), time of the boot, its log where it may be read. */
+static int render_kernel(const struct world *w) {
+  enum { AT_PAGESZ = 6 };
+  const uint64_t auxv[4] = {AT_PAGESZ, (uint64_t)w->scalar[SCALAR_page_size] * 1024, 0, 0};
+  struct text t = {0};
+  int rc = put(w, "/proc/self/auxv", (const char *)auxv, sizeof auxv);
+  add(&t, "btime %llu\n", (unsigned long long)((w->start_us - WORLD_UPTIME_US) / 1000000));
+  if (!rc) rc = put_text(w, "/proc/stat", &t);
+  return rc || !w->log[0] ? rc : put(w, "/dev/kmsg", w->log, strlen(w->log));
+}
+
+static int render_job(const struct world *w) {
+  int rc = w->scalar[SCALAR_cgroup_version] == 1 ? render_cgroup_v1(w) : render_cgroup_v2(w);
+  if (!rc) rc = render_limits(w);
+  return rc ? rc : render_kernel(w);
+}
+
 static int render_processes(struct world *w) {
   for (int i = 0; i < WORLD_PROCS; i++) {
     if (w->process[i].pid > 0) render_process(w, &w->process[i]);
@@ -223,6 +352,7 @@ static int render_everything(struct world *w) {
   if (!rc) rc = render_fixed(w);
   if (!rc) rc = render_cpus(w);
   if (!rc) rc = render_processes(w);
+  if (!rc) rc = render_job(w);
   for (int i = 0; i < w->n_files && !rc; i++) rc = put(w, w->file[i].path, w->file[i].text, strlen(w->file[i].text));
   return rc;
 }
@@ -233,6 +363,7 @@ int world_render(struct world *w) {
   w->memory_rendered = w->memory_generation;
   if (w->rendered != w->generation && !rc) rc = render_everything(w);
   w->rendered = w->generation;
+  render_busy(w);
   return rc;
 }
 

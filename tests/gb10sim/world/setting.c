@@ -143,7 +143,7 @@ static int set_scalar(struct world *w, const struct words *in, char *error, size
   if (rest < 1 || rest > 2) return fail(error, size, "%s takes one value", rows[id].words);
   snprintf(text, sizeof text, "%s%s", in->w[used], rest == 2 ? in->w[used + 1] : "");
   int64_t value;
-  bool absent = !strcmp(text, "none");
+  bool absent = !strcmp(text, "none") || !strcmp(text, "unlimited");
   if (absent) value = -1;
   if (!absent && parse_scalar(rows[id].unit, text, &value))
     return fail(error, size, "%s: not a value: %s", rows[id].words, text);
@@ -195,6 +195,9 @@ static int process_option(struct world_process *p, const char *word, const char 
   int64_t kb = -1;
   if (!strcmp(word, "name") && strlen(value) < sizeof p->name) return strcpy(p->name, value), 0;
   if (!strcmp(word, "command") && strlen(value) < sizeof p->command) return strcpy(p->command, value), 0;
+  if (!strcmp(word, "uid")) return p->uid = atoi(value), p->uid < 0 ? -1 : 0;
+  if (!strcmp(word, "busy")) return p->busy = atoi(value), p->busy < 0 ? -1 : 0;
+  if (!strcmp(word, "rss")) return parse_scalar(UNIT_KB, value, &p->rss_kb);
   if (!strcmp(word, "parent")) return p->parent = atoi(value), p->parent < 0 ? -1 : 0;
   if (!strcmp(word, "session")) return p->session = atoi(value), p->session < 0 ? -1 : 0;
   if (!strcmp(word, "type")) {
@@ -225,7 +228,7 @@ static int set_process(struct world *w, const struct words *in, char *error, siz
   if (!slot) return fail(error, size, "more than %d processes", WORLD_PROCS);
   if (!strcmp(in->w[2], "gone")) return slot->pid = slot->pid == pid ? -pid : 0, 0;
   struct world_process p = *slot;
-  if (p.pid != pid) p = (struct world_process){.pid = pid, .parent = 1, .session = pid, .memory_kb = -1};
+  if (p.pid != pid) p = (struct world_process){.pid = pid, .parent = 1, .session = pid, .uid = 1000, .memory_kb = -1};
   for (int i = 2; i < in->n; i++) {
     if (!strcmp(in->w[i], "service"))
       p.service = 1;
@@ -261,6 +264,40 @@ static int set_file(struct world *w, const struct words *in, char *error, size_t
   f->text[0] = '\0';
   for (int k = 2; k < in->n; k++) strcat(strcat(f->text, in->w[k]), "\n");
   if (i == w->n_files) w->n_files++;
+  return 0;
+}
+
+/* "cgroup path /a/b": where the job is. Its figures are scalars. */
+static int set_cgroup(struct world *w, const struct words *in, char *error, size_t size) {
+  if (in->n != 3 || in->w[2][0] != '/' || strstr(in->w[2], "..") || strlen(in->w[2]) >= sizeof w->cgroup)
+    return fail(error, size, "cgroup path takes an absolute path");
+  strcpy(w->cgroup, in->w[2]);
+  return 0;
+}
+
+static int32_t a_job_pid(const struct world *w) {
+  for (int i = 0; i < WORLD_JOBS; i++)
+    if (w->job[i].pid > 1 && w->job[i].has_context) return w->job[i].pid;
+  return 0;
+}
+
+/* "kmsg "text"": a line of the kernel log, now. "%job" in it is the pid of a process of the job. */
+static int set_kmsg(struct world *w, const struct words *in, char *error, size_t size) {
+  char text[WORLD_TEXT + 32];
+  if (in->n != 2 || strlen(in->w[1]) >= WORLD_TEXT) return fail(error, size, "kmsg takes one quoted line");
+  const char *job = strstr(in->w[1], "%job");
+  if (job)
+    snprintf(text, sizeof text, "%.*s%d%s", (int)(job - in->w[1]), in->w[1], a_job_pid(w), job + 4);
+  else
+    snprintf(text, sizeof text, "%s", in->w[1]);
+  size_t used = strlen(w->log);
+  int n = snprintf(w->log + used, sizeof w->log - used, "4,%d,%llu,-;%s\n", 1000 + w->log_lines,
+                   (unsigned long long)(world_now(w) + WORLD_UPTIME_US), text);
+  if (n < 0 || (size_t)n >= sizeof w->log - used) {
+    w->log[used] = '\0';
+    return fail(error, size, "kmsg: the log is full");
+  }
+  w->log_lines++;
   return 0;
 }
 
@@ -340,6 +377,8 @@ static const struct {
     {"attribute", NULL, set_attribute},
     {"file", NULL, set_file},
     {"page-cache", NULL, set_page_cache},
+    {"cgroup", "path", set_cgroup},
+    {"kmsg", NULL, set_kmsg},
     {"kill", NULL, set_kill},
     {"start", NULL, set_start},
     {"pace", NULL, set_pace},

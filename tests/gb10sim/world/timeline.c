@@ -66,6 +66,8 @@ bool world_timeline(struct world *w, uint64_t now_us) {
     if (e->done == 2) e->done = 0;
     if (again < next) next = again;
   }
+  for (int k = 0; k < WORLD_PROCS; k++)
+    if (w->process[k].pid > 0 && w->process[k].busy && now_us + WORLD_BUSY_US < next) next = now_us + WORLD_BUSY_US;
   __atomic_store_n(&w->next_event_us, next, __ATOMIC_RELEASE);
   return changed;
 }

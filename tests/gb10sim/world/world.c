@@ -86,6 +86,7 @@ static void world_defaults(struct world *w) {
   snprintf(w->host, sizeof w->host, "spark-sim");
   snprintf(w->boot_id, sizeof w->boot_id, "6b1f6d0e-0000-4000-8000-00000000c121");
   snprintf(w->kernel, sizeof w->kernel, "6.14.0-1013-nvidia");
+  snprintf(w->cgroup, sizeof w->cgroup, "/user.slice/user-1000.slice/session-1.scope");
   snprintf(w->driver, sizeof w->driver, "580.95.05");
   snprintf(w->device_name, sizeof w->device_name, "NVIDIA GB10");
   snprintf(w->bus_id, sizeof w->bus_id, "0000000F:01:00.0");

@@ -30,9 +30,15 @@ enum {
   WORLD_ATTRIBUTES = 64,
   WORLD_ORDERS = 14,
   WORLD_FILES = 64,
+  WORLD_LOG = 8192,
   WORLD_CALLS = 512,
   WORLD_IPC_EVENTS = 256,
 };
+
+/* The machine was booted this long before the world begins. */
+#define WORLD_UPTIME_US (UINT64_C(86400) * 1000000)
+/* How often the processor time of busy processes moves. */
+#define WORLD_BUSY_US UINT64_C(500000)
 
 enum scalar {
 #define SCALAR(id, words, unit, first) SCALAR_##id,
@@ -60,7 +66,11 @@ struct world_process {
   int32_t session;
   int32_t graphics;
   int32_t service;
+  int32_t uid;
+  int32_t busy; /* per cent of one processor that it uses all the time */
+  int32_t pad;
   int64_t memory_kb; /* -1 = N/A, -2 = not on the GPU */
+  int64_t rss_kb;    /* anonymous memory */
   char name[WORLD_NAME];
   char command[WORLD_TEXT];
 };
@@ -137,6 +147,7 @@ struct world {
   uint64_t start_us;      /* Unix time at which the world began */
   uint64_t next_event_us; /* atomic: earliest open event on the clock */
   uint64_t next_id;
+  uint64_t busy_us; /* simulated time at which the busy processes were written last */
   double pace;
   char dir[WORLD_PATH]; /* the world folder */
   char host[WORLD_NAME];
@@ -146,6 +157,10 @@ struct world {
   char device_name[WORLD_NAME];
   char uuid[16];
   char bus_id[32];
+  char cgroup[WORLD_PATH]; /* the job's, as in /proc/<pid>/cgroup */
+  char log[WORLD_LOG];     /* /dev/kmsg; empty: the kernel log may not be read */
+  int32_t log_lines;
+  int32_t pad;
   char accept[WORLD_TEXT]; /* further image targets that load, " sm_120a sm_90 " */
   int64_t scalar[SCALAR_COUNT];
   int64_t buddy[WORLD_ORDERS];
