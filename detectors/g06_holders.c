@@ -113,11 +113,16 @@ static struct g06_blame orphans_first(const struct g06_state *s,
   return b.any ? b : judge(s, ANYBODY);
 }
 
+/* The look that is at hand came after the refusal: had an earlier one listed the process before it? */
+static bool was_there(const struct g06_state *s, const struct holder *p) {
+  return num_less(s->holders.t, p->watched) <= s->want.t;
+}
+
 static void judge_refusal(struct g06_state *s, bool afterwards) {
   struct g06_blame b = orphans_first(s, blame_refusal);
   bool fresh = s->holders.t <= s->want.t && s->want.t - s->holders.t <= LOOK_IS_FRESH_US;
   if (!s->holders.looks) return;
-  if (afterwards || !fresh) b.doubts |= G06_DOUBT_LOOK;
+  if (afterwards ? !was_there(s, &b.who) : !fresh) b.doubts |= G06_DOUBT_LOOK;
   s->blame = b;
 }
 
@@ -128,6 +133,7 @@ static void look_again(struct g06_state *s) {
   if (!s->blame.any || !p) return;
   s->blame.doubts &= ~(unsigned)(G06_DOUBT_ENDING | G06_DOUBT_BUSY);
   s->blame.doubts |= doubts_of(p);
+  if (s->holders.t >= s->want.t && was_there(s, p)) s->blame.doubts &= ~(unsigned)G06_DOUBT_LOOK; /* before and after */
   s->blame.who = *p;
   s->blame.who.bytes = bytes; /* at the refusal */
 }

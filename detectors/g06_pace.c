@@ -14,8 +14,9 @@
 #define MIB ((uint64_t)1 << 20)
 #define SECOND ((uint64_t)1000 * 1000)
 
+/* Times are the least: a log of many hours has a look every ten seconds or more. */
 #define SPAN_US (5 * SECOND)    /* over which a pace is taken: many steps of a server, some of a training job */
-#define GAP_US (15 * SECOND)    /* nobody has looked for so long: what was before is not compared with */
+#define GAP_US (300 * SECOND)   /* nobody has looked for so long: what was before is not compared with */
 #define SOON_US (30 * SECOND)   /* servers load their weights in 10 to 30 s */
 #define WATCH_US (120 * SECOND) /* a change that comes later is not put down to them */
 

@@ -16,7 +16,8 @@
 
 #define WINDOW_US (10 * SECOND)
 #define LOOK_IS_FRESH_US (60 * SECOND)
-#define MOVED_LEAST (10 * MIB) /* each way within the window: 1 MiB/s is above what wakes up now and then */
+#define GAP_US (300 * SECOND) /* nobody has looked for so long: what was before is not compared with */
+#define MOVED_LEAST MIB       /* each way in a second: above what wakes up now and then */
 #define PAGE_DEFAULT 4096
 
 enum { READINGS = 16, TIMES = 3 /* the window must tell it so often, a second apart */ };
@@ -55,7 +56,9 @@ static bool add(struct g06_swap_state *s, const struct fact *fact) {
   if (!num_known(r.in) || !num_known(r.out)) return false;
   if (s->n && fact->t - s->at[s->n - 1].t < SECOND) return false;
   if (s->n && (r.in < s->at[s->n - 1].in || r.out < s->at[s->n - 1].out)) s->n = 0; /* another boot, or nonsense */
-  while (s->n && (s->n == READINGS || fact->t - s->at[0].t > WINDOW_US + SECOND / 2)) {
+  if (s->n && fact->t - s->at[s->n - 1].t > GAP_US) s->n = 0;
+  /* A log of many hours has a look every ten seconds or more: the latest two are always compared. */
+  while (s->n == READINGS || (s->n > 1 && fact->t - s->at[0].t > WINDOW_US + SECOND / 2)) {
     for (unsigned i = 1; i < s->n; i++) s->at[i - 1] = s->at[i];
     s->n--;
   }
@@ -84,7 +87,8 @@ static bool is_limited(const struct fact_sample *m) {
 
 static bool is_swapping(const struct swapping *w, const struct fact_sample *m) {
   bool stands_still = num_or_zero(w->full_us) > 0 || num_or_zero(m->full_avg10) > 0;
-  return w->us >= WINDOW_US / 2 && w->in >= MOVED_LEAST && w->out >= MOVED_LEAST && w->used >= GIB && stands_still;
+  uint64_t least = w->us / SECOND * MOVED_LEAST;
+  return w->us >= WINDOW_US / 2 && w->in >= least && w->out >= least && w->used >= GIB && stands_still;
 }
 
 static void evidence(struct finding *f, const struct swapping *w, const struct fact_sample *m, const struct holder *p) {

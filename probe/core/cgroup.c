@@ -274,8 +274,10 @@ static bool ends_in(struct word w, const char *end) {
 
 const char *cgroup_manager(const char *path, size_t length, char *name, size_t size) {
   struct word service = {path, 0}, container = {path, 0};
+  bool user = false; /* below a user's own service manager */
   for (size_t at = 0; at < length;) {
     struct word w = next_word(path, length, &at, '/');
+    user = user || line_word(w.s, w.n, 0, "user@");
     if (ends_in(w, ".service") && !carries_sessions(w)) service = w;
     struct word id = container_in(w);
     if (id.n) container = id;
@@ -284,7 +286,8 @@ const char *cgroup_manager(const char *path, size_t length, char *name, size_t s
   size_t n = 0;
   while (n < found.n && n + 1 < size) name[n] = found.s[n], n++;
   if (size) name[n] = '\0';
-  return container.n ? "container" : service.n ? "service" : NULL;
+  if (container.n || !service.n) return container.n ? "container" : NULL;
+  return user ? "user-service" : "service";
 }
 
 const char *cgroup_manager_of(const char *root, int pid, char *name, size_t size) {

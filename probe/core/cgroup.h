@@ -36,7 +36,7 @@ int cgroup_read(const struct cgroup_place *place, struct cgroup_memory *out);
 
 /* The unit or container that a path of /proc/<pid>/cgroup names: the last "<name>.service" in it, or the id of a container
  * of Docker, Podman, containerd, CRI-O or LXC. Writes the unit's name, or the first twelve characters of the id, to
- * name[size] and returns the word of fact holder's `managed`: "service", "container"; NULL: neither. */
+ * name[size] and returns the word of fact holder's `managed`: "service", "user-service", "container"; NULL: none. */
 const char *cgroup_manager(const char *path, size_t length, char *name, size_t size);
 /* The same for a process. */
 const char *cgroup_manager_of(const char *root, int pid, char *name, size_t size);

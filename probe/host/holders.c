@@ -5,16 +5,23 @@
 #include "redact.h"
 #include "job_of.h"
 
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMAND = 2048, UNIT = 128, STILL_PART = 50 }; /* still: less than 1/50 of one processor between two looks */
+enum {
+  COMMAND = 2048,
+  UNIT = 128,
+  USER = 64,
+  STILL_PART = 50
+}; /* still: less than 1/50 of one processor between two looks */
 
 /* One holder, and room for the strings of its fact. */
 struct holder {
   struct procuse use;
-  char words[COMMAND], argv[COMMAND], name[COMMAND], unit[UNIT];
+  char words[COMMAND], argv[COMMAND], name[COMMAND], unit[UNIT], user[USER];
 };
 
 /* The exe link where it tells more than the command line's first word: "/usr/bin/python3.12" for "python3". Processes
@@ -78,6 +85,25 @@ static void remember(struct holders *h, const struct nvml_process *p, const stru
   s->looked = t;
 }
 
+/* A service manager of a user (systemd --user) takes in what its session's programs leave behind, as process 1 does. */
+static bool adopts(const char *root, int pid) {
+  struct procuse parent;
+  return pid > 1 && job_read_process(root, pid, &parent) == 0 && !strcmp(parent.name, "systemd");
+}
+
+/* Of the machine's own users: asking a directory service could take for ever. */
+static const char *user_name(const char *root, uint64_t uid, char *out, size_t size) {
+  char path[PATH_MAX];
+  const struct passwd *user = NULL;
+  if (snprintf(path, sizeof path, "%s/etc/passwd", root ? root : "") >= (int)sizeof path) return NULL;
+  FILE *file = fopen(path, "re");
+  while (file && (user = fgetpwent(file)) && user->pw_uid != uid) {
+  }
+  if (user) snprintf(out, size, "%s", user->pw_name);
+  if (file) fclose(file);
+  return user ? out : NULL;
+}
+
 static void tell(struct holders *h, const struct nvml_process *p, const struct job_view *view, uint64_t t,
                  collect_emit emit, void *arg) {
   static struct holder room;
@@ -100,8 +126,9 @@ static void tell(struct holders *h, const struct nvml_process *p, const struct j
   f->bytes = p->bytes;
   remember(h, p, &room.use, t, f);
   if (!f->unseen) {
-    f->ppid = room.use.ppid >= 0 ? (uint64_t)room.use.ppid : FACT_NO_U64;
+    f->ppid = room.use.ppid < 0 ? FACT_NO_U64 : adopts(root, room.use.ppid) ? 1 : (uint64_t)room.use.ppid;
     f->uid = room.use.uid;
+    f->user = user_name(root, f->uid, room.user, sizeof room.user);
     f->ours = job_has(view, (int)p->pid);
     f->managed = cgroup_manager_of(root, (int)p->pid, room.unit, sizeof room.unit);
     f->unit = f->managed ? room.unit : NULL;

@@ -11,6 +11,7 @@
  *   need:SIZE      asks, and gives up with status 1 when less is free
  *   budget:PERCENT asks, and takes this part of the free figure with the first call
  *   work           fills device memory
+ *   step:TIME      works, and does something else for this long (simulated)
  *   free, free-all gives back the latest piece, or all
  *   sleep:TIME     waits in simulated time (us ms s m h), mark:NAME passes a mark of the scenario
  *   exit:N, abort  ends
@@ -178,7 +179,10 @@ static void do_word(const char *word) {
     allocate(job_calls, ask(true) / 100 * number(word + 7, word, &rest), GIVE_UP, 0);
   else if (!strncmp(word, "sleep:", 6))
     pass_time(quantity(word + 6, times, word, &rest));
-  else if (!strncmp(word, "mark:", 5))
+  else if (!strncmp(word, "step:", 5)) {
+    work();
+    pass_time(quantity(word + 5, times, word, &rest));
+  } else if (!strncmp(word, "mark:", 5))
     pass_mark(word + 5);
   else if (!strncmp(word, "exit:", 5))
     exit((int)number(word + 5, word, &rest));

@@ -167,7 +167,7 @@ static void managers(void **state) {
     const char *path, *managed, *name;
   } row[] = {
       {"/system.slice/ollama.service", "service", "ollama.service"},
-      {"/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", "service", "vllm.service"},
+      {"/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", "user-service", "vllm.service"},
       {"/system.slice/docker-" ID ".scope", "container", "0123456789ab"},
       {"/docker/" ID, "container", "0123456789ab"},
       {"/kubepods.slice/kubepods-pod12.slice/cri-containerd-" ID ".scope", "container", "0123456789ab"},

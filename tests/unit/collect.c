@@ -49,7 +49,7 @@ static int end(void **state) {
 enum { FACTS = 16, TEXT = 128 };
 static struct got {
   struct fact fact;
-  char name[TEXT], argv[TEXT], unit[TEXT], managed[TEXT];
+  char name[TEXT], argv[TEXT], unit[TEXT], managed[TEXT], user[TEXT];
 } got[FACTS];
 static size_t n_got;
 
@@ -63,6 +63,7 @@ static void emit(const struct fact *f, void *arg) {
   if (f->kind == FACT_KIND_holder) {
     keep(g->name, f->u.holder.name), keep(g->argv, f->u.holder.argv);
     keep(g->unit, f->u.holder.unit), keep(g->managed, f->u.holder.managed);
+    keep(g->user, f->u.holder.user);
   }
   if (f->kind == FACT_KIND_killer) keep(g->name, f->u.killer.name), keep(g->argv, f->u.killer.argv);
   if (f->kind == FACT_KIND_oom_victim) keep(g->name, f->u.oom_victim.name);
@@ -115,13 +116,18 @@ static void holders_and_who_they_are(void **state) {
   process(900, "ollama", 1, 900, 5, "/system.slice/ollama.service", "/usr/bin/ollama|serve|--token|abc");
   process(901, "python3", 77, 77, 5, "/", "python3|a.py");
   process(77, "bash", 1, 77, 5, "/", "-bash");
+  process(1200, "systemd", 1, 1200, 5, "/user.slice/user-1000.slice/user@1000.service/init.scope", "systemd|--user");
+  process(902, "python3", 1200, 4000, 5, "/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope", "b.py");
+  put("/etc/passwd", "root:x:0:0::/:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n");
   list(4242, UINT64_C(104277) << 20, 0, "");
   list(900, UINT64_MAX, 0, "");
   list(901, 5, 1, "");
   list(6666666, 7, 0, "far away"); /* in another PID namespace */
   list((uint32_t)job, 9, 0, "");
+  list(902, 8, 0, "");
   collect_holders(&h, &answer, 12, root, &view, emit, &n_got);
-  assert_int_equal(n_got, 6);
+  assert_int_equal(n_got, 7);
+  assert_string_equal(got[0].user, "alice");
   assert_string_equal(got[0].name, "VLLM::EngineCore");
   assert_string_equal(holder(0)->kind, "compute");
   assert_int_equal(holder(0)->bytes, UINT64_C(104277) << 20);
@@ -141,12 +147,14 @@ static void holders_and_who_they_are(void **state) {
   assert_true(holder(3)->unseen && holder(3)->ppid == FACT_NO_U64 && !holder(3)->session_gone && !got[3].argv[0]);
   assert_string_equal(got[3].name, "far away");
   assert_true(holder(4)->ours && !holder(4)->unseen && strstr(got[4].name, "unit_collect"));
-  const struct fact_nvml *n = &got[5].fact.u.nvml;
-  assert_int_equal(got[5].fact.kind, FACT_KIND_nvml);
-  assert_int_equal(got[5].fact.t, got[0].fact.t);
+  assert_int_equal(holder(5)->ppid, 1); /* taken in by the user's own systemd */
+  assert_true(holder(5)->session_gone);
+  const struct fact_nvml *n = &got[6].fact.u.nvml;
+  assert_int_equal(got[6].fact.kind, FACT_KIND_nvml);
+  assert_int_equal(got[6].fact.t, got[0].fact.t);
   assert_string_equal(n->call, "processes");
   assert_true(n->answered && !n->error && n->waited == 12 && n->result == 0);
-  assert_int_equal(n->compute, 4);
+  assert_int_equal(n->compute, 5);
   assert_int_equal(n->graphics, 1);
   assert_int_equal(n->gone, 0);
 }

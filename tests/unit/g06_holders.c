@@ -264,6 +264,12 @@ static void looks_and_refusals_in_time(void **state) {
   wait_s(&p, 31);
   refuse(&p, 4 * GIB);
   assert_said(&p, VERDICT_WARN, "other_holder", CONFIDENCE_MEDIUM);
+  wait_s(&p, 2); /* the look that follows lists it still, with an earlier time */
+  struct fact_holder later = ollama(19 * GIB);
+  later.watched = 33 * SECOND;
+  look_at(&p, later);
+  end(&p, 1, START);
+  assert_said(&p, VERDICT_FAIL, "other_holder", CONFIDENCE_HIGH);
   stop(&p);
   begin(&p, used_up()); /* it had ended before */
   look_at(&p, ollama(19 * GIB));

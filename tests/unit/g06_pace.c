@@ -3,31 +3,34 @@
 
 extern const struct detector det_g06_pace;
 
-/* Once a second, with a look every five; `pace` calls a second, MemAvailable as it is. */
+/* A sample every `step` seconds, with a look every five; `pace` calls a second, MemAvailable as it is. */
 struct scene {
   struct process p;
   uint64_t work;
   struct fact_holder list[4];
   unsigned n;
   unsigned looked; /* seconds since the last look */
+  unsigned step;
 };
 
 static void begin(struct scene *s) {
   memset(s, 0, sizeof *s);
   start(&s->p, &det_g06_pace, memory(40 * GIB, 50 * GIB, 8 * GIB));
   s->looked = 5;
+  s->step = 1;
 }
 
 static void go(struct scene *s, unsigned seconds, uint64_t pace) {
-  for (unsigned i = 0; i < seconds; i++) {
+  for (unsigned i = 0; i < seconds; i += s->step) {
     struct fact f = {.kind = FACT_KIND_sample};
-    if (s->looked++ >= 5) look(&s->p, s->list, s->n), s->looked = 1;
+    if (s->looked >= 5) look(&s->p, s->list, s->n), s->looked = 0;
+    s->looked += s->step;
     s->p.sample.mem = s->p.mem;
     s->p.sample.job_work = s->work;
     f.u.sample = s->p.sample;
     tell(&s->p, f);
-    s->work += pace;
-    wait_s(&s->p, 1);
+    s->work += pace * s->step;
+    wait_s(&s->p, s->step);
   }
 }
 
@@ -53,6 +56,22 @@ static void two_servers_join(void **state) {
   end(&s.p, 0, s.p.now);
   assert_int_equal(left_at(&s.p, "other_holder"), VERDICT_WARN); /* it was slowed down, whatever came of it */
   stop(&s.p);
+}
+
+/* The log of a job that has run for days has a sample now and then. */
+static void in_a_coarse_log(void **state) {
+  static const unsigned steps[] = {3, 10, 60};
+  (void)state;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    struct scene s;
+    begin(&s);
+    s.step = steps[i];
+    go(&s, 20 * s.step, 30);
+    come(&s, holding(501, "/opt/tts", 6 * GIB));
+    go(&s, 20 * s.step, 10);
+    assert_said(&s.p, VERDICT_WARN, "other_holder", CONFIDENCE_HIGH);
+    stop(&s.p);
+  }
 }
 
 /* Their ending does not change that; that the pace comes back while they are there does. */
@@ -105,7 +124,7 @@ enum alike {
   MUCH_LATER,      /* three minutes after they came */
   TOO_YOUNG,       /* nothing is known of what was before */
   UNCOUNTED,       /* the rings could not be read */
-  NOT_SEEN,        /* nobody looked for a minute in between */
+  NOT_SEEN,        /* nobody looked for six minutes in between */
   LEFT_AT_ONCE,    /* it came, and had ended before the job went slower */
   ALIKES
 };
@@ -122,7 +141,7 @@ static void play(struct scene *s, enum alike what) {
   if (what == OURS_CAME) h.ours = true;
   if (what != NOBODY_CAME && what != WAS_THERE) come(s, h);
   if (what == MUCH_LATER) go(s, 180, 30);
-  if (what == NOT_SEEN) wait_s(&s->p, 60);
+  if (what == NOT_SEEN) wait_s(&s->p, 360);
   if (what == LEFT_AT_ONCE) go(s, 6, 30), s->n = 0, go(s, 6, 30);
   go(s, what == SHORT ? 10 : 60, what == STOPPED ? 0 : what == NOT_SLOW_ENOUGH ? 22 : 10);
   if (what == SHORT) go(s, 60, 30);
@@ -195,6 +214,7 @@ static void alone_nothing_is_said(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_servers_join),
+      cmocka_unit_test(in_a_coarse_log),
       cmocka_unit_test(when_the_pace_comes_back),
       cmocka_unit_test(with_one_reading_it_is_medium),
       cmocka_unit_test(look_alikes),

@@ -33,6 +33,15 @@ static void go(struct process *p, unsigned seconds, struct rate r) {
   }
 }
 
+/* A sample every `step` seconds. */
+static void go_coarse(struct process *p, unsigned step, unsigned samples, struct rate r) {
+  for (unsigned i = 0; i < samples; i++) {
+    go(p, 1, (struct rate){r.in * step, r.out * step, r.full_us * step});
+    wait_s(p, step - 1);
+    if (i % 3 == 2) look_at(p, holding(812, "/opt/tts", 40 * GIB));
+  }
+}
+
 static const struct rate pressed = {3000, 2500, 78000};
 
 static void two_do_not_fit(void **state) {
@@ -53,6 +62,18 @@ static void two_do_not_fit(void **state) {
   end(&p, 0, p.now);
   assert_int_equal(left_at(&p, "swap_pressure"), VERDICT_WARN);
   stop(&p);
+}
+
+static void in_a_coarse_log(void **state) {
+  struct process p;
+  (void)state;
+  for (int much = 0; much < 2; much++) {
+    begin(&p, 3 * GIB);
+    look_at(&p, holding(812, "/opt/tts", 40 * GIB));
+    go_coarse(&p, 20, 12, much ? pressed : (struct rate){100, 100, 5000});
+    assert_int_equal(left_at(&p, "swap_pressure"), much ? VERDICT_WARN : VERDICT_PASS);
+    stop(&p);
+  }
 }
 
 /* 64 KiB pages: the same number of pages is sixteen times as much. */
@@ -146,11 +167,9 @@ static void alone_nothing_is_said(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(two_do_not_fit),
-      cmocka_unit_test(pages_have_sizes),
-      cmocka_unit_test(look_alikes),
-      cmocka_unit_test(nobody_beside),
-      cmocka_unit_test(major_faults_are_ordinary),
+      cmocka_unit_test(two_do_not_fit),        cmocka_unit_test(in_a_coarse_log),
+      cmocka_unit_test(pages_have_sizes),      cmocka_unit_test(look_alikes),
+      cmocka_unit_test(nobody_beside),         cmocka_unit_test(major_faults_are_ordinary),
       cmocka_unit_test(alone_nothing_is_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

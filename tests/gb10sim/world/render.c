@@ -157,7 +157,9 @@ static void render_process(const struct world *w, const struct world_process *p)
   render_stat(w, p);
   render_status(w, p);
   t.n = 0;
-  if (p->service)
+  if (p->cgroup[0])
+    add(&t, "0::%s\n", p->cgroup);
+  else if (p->service)
     add(&t, "0::/system.slice/%s.service\n",
         p->name[0] == '/' && strrchr(p->name, '/') ? strrchr(p->name, '/') + 1 : p->name);
   else

@@ -63,6 +63,7 @@ int world_call(const char *name, uint64_t size) {
   if (rule.kind == RULE_SIGNAL) kill(getpid(), rule.code);
   if (rule.kind == RULE_BLOCK && rule.real_time) world_sleep_real(rule.wait_us);
   if (rule.kind == RULE_BLOCK && !rule.real_time) world_wait_until(w, world_now(w) + rule.wait_us);
+  if (rule.kind == RULE_DELAY) world_advance(w, rule.wait_us);
   errno = saved;
   return rule.kind == RULE_FAIL ? rule.code : 0;
 }
@@ -84,6 +85,7 @@ static int rule_option(struct world_rule *r, const char *word, const char *value
   if (!strcmp(word, "from")) return parse_duration(value, &r->from_us);
   if (!strcmp(word, "until")) return parse_duration(value, &r->until_us);
   if (!strcmp(word, "for") && r->kind == RULE_BLOCK) return parse_duration(value, &r->wait_us);
+  if (!strcmp(word, "by") && r->kind == RULE_DELAY) return parse_duration(value, &r->wait_us);
   if ((!strcmp(word, "code") && r->kind == RULE_FAIL) || (!strcmp(word, "number") && r->kind == RULE_SIGNAL)) {
     if (number(value, &n) || n > 100000) return -1;
     r->code = (int32_t)n;
@@ -92,9 +94,15 @@ static int rule_option(struct world_rule *r, const char *word, const char *value
   return -1;
 }
 
+static int32_t kind_of(const char *word) {
+  if (!strcmp(word, "fail")) return RULE_FAIL;
+  if (!strcmp(word, "block")) return RULE_BLOCK;
+  return !strcmp(word, "delay") ? RULE_DELAY : RULE_SIGNAL;
+}
+
 int world_rule_setting(struct world *w, const struct words *in, char *error, size_t size) {
   struct world_rule r = {.nth = 1, .times = 1, .max_size = UINT64_MAX, .until_us = UINT64_MAX};
-  r.kind = !strcmp(in->w[0], "fail") ? RULE_FAIL : !strcmp(in->w[0], "block") ? RULE_BLOCK : RULE_SIGNAL;
+  r.kind = kind_of(in->w[0]);
   if (in->n < 2 || strlen(in->w[1]) >= sizeof r.call) {
     snprintf(error, size, "%s needs the name of a call", in->w[0]);
     return -1;
@@ -112,11 +120,10 @@ int world_rule_setting(struct world *w, const struct words *in, char *error, siz
       i++;
     }
   }
-  if (r.kind == RULE_BLOCK ? !r.wait_us : !r.code) {
-    snprintf(error, size, "%s needs \"%s\"", in->w[0],
-             r.kind == RULE_BLOCK  ? "for TIME"
-             : r.kind == RULE_FAIL ? "code N"
-                                   : "number N");
+  if (r.kind == RULE_BLOCK || r.kind == RULE_DELAY ? !r.wait_us : !r.code) {
+    static const char *const wanted[] = {
+        [RULE_FAIL] = "code N", [RULE_BLOCK] = "for TIME", [RULE_DELAY] = "by TIME", [RULE_SIGNAL] = "number N"};
+    snprintf(error, size, "%s needs \"%s\"", in->w[0], wanted[r.kind]);
     return -1;
   }
   if (w->n_rules >= WORLD_RULES) {

@@ -195,6 +195,8 @@ static int process_option(struct world_process *p, const char *word, const char 
   int64_t kb = -1;
   if (!strcmp(word, "name") && strlen(value) < sizeof p->name) return strcpy(p->name, value), 0;
   if (!strcmp(word, "command") && strlen(value) < sizeof p->command) return strcpy(p->command, value), 0;
+  if (!strcmp(word, "cgroup") && strlen(value) < sizeof p->cgroup)
+    return strcpy(p->cgroup, value), *value == '/' ? 0 : -1;
   if (!strcmp(word, "uid")) return p->uid = atoi(value), p->uid < 0 ? -1 : 0;
   if (!strcmp(word, "busy")) return p->busy = atoi(value), p->busy < 0 ? -1 : 0;
   if (!strcmp(word, "rss")) return parse_scalar(UNIT_KB, value, &p->rss_kb);
@@ -390,6 +392,7 @@ static const struct {
     {"kernel", NULL, set_text},
     {"fail", NULL, world_rule_setting},
     {"block", NULL, world_rule_setting},
+    {"delay", NULL, world_rule_setting},
     {"signal", NULL, world_rule_setting},
 };
 

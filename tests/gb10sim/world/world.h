@@ -72,10 +72,11 @@ struct world_process {
   int64_t memory_kb; /* -1 = N/A, -2 = not on the GPU */
   int64_t rss_kb;    /* anonymous memory */
   char name[WORLD_NAME];
+  char cgroup[WORLD_TEXT]; /* its path; empty: that of its session */
   char command[WORLD_TEXT];
 };
 
-enum rule_kind { RULE_FAIL, RULE_BLOCK, RULE_SIGNAL };
+enum rule_kind { RULE_FAIL, RULE_BLOCK, RULE_DELAY, RULE_SIGNAL };
 struct world_rule {
   int32_t kind;
   int32_t code;      /* error number, or signal */
