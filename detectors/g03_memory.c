@@ -1,316 +1,84 @@
 /* g03_memory.c - G3, out of memory with memory left: refused requests and misleading free figures.
  *
- * On GB10, CPU and GPU share one memory, cudaMemGetInfo's free figure is MemFree, and page cache counts as
- * used (facts: 60 GiB of file reads moved it from 103 to 42 GiB while MemAvailable stayed). So there are two
- * ways to fail with memory left: a program reads the free figure and gives up (page_cache_counted), or a
- * request is refused; the reading taken at the refusal tells whether the kernel could have made room
- * (alloc_refused_reclaimable), memory is used up (alloc_refused_exhausted), the request can never fit
- * (oversize_request), or none of these (alloc_refused_unexplained, which never becomes a FAIL).
- *
- * A refusal is a WARN at once and is judged again when the process ends: many programs handle it.
+ * On GB10, CPU and GPU share one memory. A program fails there with memory left when it reads a free figure that counts
+ * page cache as used (g03_answer.c), when a request is refused although room could be made (g03_refused.c), or when the
+ * memory that is left lies where CUDA does not get it (g03_cma.c). This file hands each fact to whom it concerns.
  * Freestanding: no libc, no I/O, no clock, no lock.
  */
 #include "g03_memory.h"
 
-#include "ending.h"
 #include "number.h"
-#include "text.h"
-
-/* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY (cuda.h, driver_types.h). Other errors of an
- * allocation call (invalid value, a sticky error of an earlier kernel, no device) are not about memory. */
-enum { CUDA_OUT_OF_MEMORY = 2 };
-/* What ncclMemAlloc returns when a CUDA call or a system call inside failed (nccl.h). */
-enum { NCCL_CUDA_FAILED = 1, NCCL_SYSTEM_FAILED = 2 };
-
-/* After a grant, a refusal warns again only when the retry is refused too, and this often at most: PyTorch
- * frees its cache and retries, in a tight job at every step. */
-enum { WARNINGS_MAX = 3 };
-
-static struct g03_judgement judgement(enum g03_cause cause, enum confidence confidence, enum g03_doubt doubt) {
-  return (struct g03_judgement){.cause = cause, .confidence = confidence, .doubt = doubt};
-}
-
-/* Not even giving up all page cache would have made room for `size`. */
-static struct g03_judgement judge_exhausted(const struct reading *r, uint64_t size) {
-  if (r->huge && r->available >= num_plus(size, r->reserve))
-    return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_HUGETLB);
-  if (r->obtainable < r->reserve || num_plus(r->obtainable, r->swappable) < size)
-    return judgement(G03_EXHAUSTED, CONFIDENCE_HIGH, G03_SURE);
-  if (r->obtainable < size) return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_SWAP);
-  return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_NARROW);
-}
-
-/* Free memory fell short of `size`, free memory and page cache together do not. */
-static struct g03_judgement judge_reclaimable(const struct reading *r, uint64_t size) {
-  enum g03_doubt doubt = G03_SURE;
-  if (r->huge)
-    doubt = G03_DOUBT_HUGETLB;
-  else if (size && r->free >= size)
-    doubt = G03_DOUBT_FITS;
-  else if (r->cache < reading_gap(r) / 2)
-    doubt = G03_DOUBT_NOT_CACHE;
-  else if (r->obtainable - size < 2 * r->reserve)
-    doubt = G03_DOUBT_NARROW;
-  return judgement(G03_RECLAIMABLE, doubt == G03_SURE ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM, doubt);
-}
-
-static bool oversize(const struct reading *r, uint64_t size) {
-  return r->known && size > num_plus(r->total, r->swap_total);
-}
-
-/* Page-locks memory that the program already has: it asks for next to nothing more. */
-static bool asks_for_existing(const char *call) {
-  return text_equal(call, "cudaHostRegister") || text_equal(call, "cuMemHostRegister") ||
-         text_equal(call, "cuMemHostRegister_v2");
-}
-
-static struct g03_judgement judge(const struct g03_event *e) {
-  struct reading r = reading_of(&e->mem);
-  uint64_t size = asks_for_existing(e->call) ? 0 : num_or_zero(e->size);
-  if (!r.known) return judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_UNREAD);
-  if (oversize(&r, size)) return judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
-  struct g03_judgement j = judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_OTHER_LIMIT);
-  if (r.obtainable < num_plus(size, r.reserve))
-    j = judge_exhausted(&r, size);
-  else if (r.free < num_plus(size, r.reserve))
-    j = judge_reclaimable(&r, size);
-  if (e->route == G03_NCCL && j.confidence == CONFIDENCE_HIGH) {
-    j.confidence = CONFIDENCE_MEDIUM;
-    j.doubt = G03_DOUBT_NCCL;
-  }
-  return j;
-}
-
-static enum g03_route route_of(const char *word) {
-  static const char words[G03_QUERY][8] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
-  for (int i = 0; i < G03_QUERY; i++)
-    if (text_equal(word, words[i])) return (enum g03_route)i;
-  return G03_OTHER;
-}
-
-static void emit_refusal(struct g03_record *rec, enum verdict v, const struct fact *end, struct det_out *out) {
-  if (rec->shown && rec->shown_verdict == v && rec->shown_refused == rec->refused) return;
-  rec->shown = true;
-  rec->shown_verdict = v;
-  rec->shown_refused = rec->refused;
-  g03_say_refusal(&out->f, rec, v, end);
-  out->emit(out, &out->f);
-}
-
-static void warn_at_once(struct g03_record *rec, struct det_out *out) {
-  bool first = !rec->shown;
-  bool retry_refused = rec->shown_verdict == VERDICT_INFO && rec->since_granted == 2;
-  if (!first && !(retry_refused && rec->warnings < WARNINGS_MAX)) return;
-  rec->warnings++;
-  emit_refusal(rec, VERDICT_WARN, NULL, out);
-}
-
-/* Keeps the range of sizes, of all refusals and of those since the last grant. */
-static void note_size(struct g03_record *rec, uint64_t size) {
-  if (!rec->refused || size < rec->size_min) rec->size_min = size;
-  if (size > rec->size_max) rec->size_max = size;
-  if (!rec->open || size > rec->open_max) rec->open_max = size;
-}
-
-static void on_refusal(struct g03_state *s, const struct g03_event *e, uint64_t times, struct det_out *out) {
-  struct g03_judgement j = judge(e);
-  if (e->route == G03_NCCL && j.cause == G03_UNEXPLAINED) return; /* nothing says that it was memory */
-  struct g03_record *rec = &s->record[e->route][j.cause];
-  note_size(rec, num_or_zero(e->size));
-  rec->last = *e;
-  rec->judged = j;
-  rec->refused = num_plus(rec->refused, times);
-  rec->open = true;
-  rec->since_granted = rec->since_granted + times > 2 ? 2 : rec->since_granted + (unsigned)times;
-  rec->turn = ++s->turn;
-  s->turn_t = e->t;
-  warn_at_once(rec, out);
-}
-
-/* The record of the route's latest refusal, NULL before the first. */
-static struct g03_record *latest_of(struct g03_state *s, enum g03_route route) {
-  struct g03_record *latest = NULL;
-  for (int c = 0; c < G03_CAUSES; c++) {
-    struct g03_record *rec = &s->record[route][c];
-    if (rec->turn && (!latest || rec->turn > latest->turn)) latest = rec;
-  }
-  return latest;
-}
-
-/* Refusals that were only counted, told afterwards: the reading is not theirs, the judgement stays as it was. */
-static void on_counted(struct g03_state *s, const struct g03_event *e, uint64_t times) {
-  struct g03_record *rec = latest_of(s, e->route);
-  if (!rec || e->t < rec->last.t) return;
-  note_size(rec, num_or_zero(e->size));
-  rec->last.t = e->t;
-  rec->last.size = e->size;
-  rec->refused = num_plus(rec->refused, times);
-  rec->open = true;
-  if (e->t < s->turn_t) return; /* another route was refused later */
-  rec->turn = ++s->turn;
-  s->turn_t = e->t;
-}
-
-static void on_alloc_failed(struct g03_state *s, const struct fact *fact, struct det_out *out) {
-  const struct fact_alloc_failed *a = &fact->u.alloc_failed;
-  enum g03_route route = route_of(a->route);
-  bool about_memory = route == G03_NCCL ? a->result == NCCL_CUDA_FAILED || a->result == NCCL_SYSTEM_FAILED
-                                        : a->result == CUDA_OUT_OF_MEMORY;
-  if (!about_memory) return;
-  struct g03_event e = {.route = route,
-                        .t = fact->t,
-                        .size = a->size,
-                        .result = a->result,
-                        .live_device = a->live_device,
-                        .live_pinned = a->live_pinned,
-                        .mem = a->mem};
-  uint64_t times = num_known(a->repeat) && a->repeat ? a->repeat : 1;
-  text_copy(e.call, sizeof e.call, a->call);
-  if (a->last && num_known(a->last) && a->last < fact->t) {
-    e.t = a->last;
-    on_counted(s, &e, times);
-  } else {
-    on_refusal(s, &e, times, out);
-  }
-}
-
-/* The request is about to be made: the one moment to speak if the machine may not come back from it. */
-static void on_alloc_large(struct g03_state *s, const struct fact *fact, struct det_out *out) {
-  const struct fact_alloc_large *a = &fact->u.alloc_large;
-  struct reading r = reading_of(&a->mem);
-  if (!num_known(a->size) || !oversize(&r, a->size)) return;
-  enum g03_route route = route_of(a->route);
-  struct g03_record *rec = &s->record[route][G03_OVERSIZE];
-  if (rec->shown) return;
-  rec->last = (struct g03_event){.route = route,
-                                 .t = fact->t,
-                                 .size = a->size,
-                                 .result = FACT_NO_I64,
-                                 .live_device = FACT_NO_U64,
-                                 .live_pinned = FACT_NO_U64,
-                                 .mem = a->mem};
-  text_copy(rec->last.call, sizeof rec->last.call, a->call);
-  rec->judged = judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
-  warn_at_once(rec, out);
-}
-
-static void on_alloc_recovered(struct g03_state *s, const struct fact *fact, struct det_out *out) {
-  const struct fact_alloc_recovered *a = &fact->u.alloc_recovered;
-  enum g03_route route = route_of(a->route);
-  for (int c = 0; c < G03_CAUSES; c++) {
-    struct g03_record *rec = &s->record[route][c];
-    if (!rec->open || !num_known(a->size) || a->size < rec->open_max) continue;
-    rec->open = false;
-    rec->since_granted = 0;
-    if (rec->shown_verdict == VERDICT_WARN) emit_refusal(rec, VERDICT_INFO, NULL, out);
-  }
-}
 
 /* The driver's total is MemTotal where memory is shared; a GPU with memory of its own says something else. */
-static bool tells_discrete(uint64_t total, const struct reading *r) {
-  return r->known && num_known(total) && (total < r->total - r->total / 8 || total > r->total + r->total / 8);
-}
-
-static void withdraw_all(struct g03_state *s, enum g03_doubt why, struct det_out *out) {
-  for (int route = 0; route < G03_ROUTES; route++)
-    for (int cause = 0; cause < G03_CAUSES; cause++) {
-      struct g03_record *rec = &s->record[route][cause];
-      if (!rec->shown || rec->shown_verdict == VERDICT_INFO) continue;
-      rec->judged.confidence = CONFIDENCE_LOW;
-      rec->judged.doubt = why;
-      emit_refusal(rec, VERDICT_INFO, NULL, out);
-    }
-}
-
-/* Is the free figure that a program was given far below what it could have, and is page cache the reason?
- * Far below: less than four fifths, and an eighth of the machine. A Spark just booted is 15 % off (97.3 against
- * 114.4 GiB) and no budget fails there; the reported refusals to start were 33 % off and more. */
-static bool misleading(const struct g03_answer *a) {
-  struct reading r = reading_of(&a->mem);
-  uint64_t off_by = num_less(a->free, r.free) + num_less(r.free, a->free);
-  if (!r.known || r.huge || !num_known(a->free)) return false;
-  if (off_by > r.total / 16) return false; /* not MemFree: newer stacks and drivers may count otherwise */
-  uint64_t gap = num_less(r.available, a->free);
-  return gap >= r.available / 5 && gap >= r.total / 8 && r.cache >= gap / 2;
-}
-
-static void on_answer(struct g03_state *s, const struct fact *fact, struct det_out *out) {
-  const struct fact_mem_query *q = &fact->u.mem_query;
+static bool tells_discrete(const struct fact_mem_query *q) {
   struct reading r = reading_of(&q->mem);
-  if (tells_discrete(q->total, &r)) {
-    s->discrete = true;
-    withdraw_all(s, G03_DOUBT_DISCRETE, out);
-    return;
-  }
-  struct g03_answer *a = &s->answer;
-  *a = (struct g03_answer){
-      .seen = true, .refused = s->turn != 0, .t = fact->t, .free = q->free, .total = q->total, .mem = q->mem};
-  text_copy(a->call, sizeof a->call, q->call);
-  a->misleading = misleading(a);
-  if (!a->misleading || s->answer_shown) return;
-  s->answer_shown = true;
-  g03_say_answer(&out->f, a, VERDICT_INFO, NULL);
-  out->emit(out, &out->f);
+  uint64_t total = q->total;
+  return r.known && num_known(total) && (total < r.total - r.total / 8 || total > r.total + r.total / 8);
 }
 
 static void on_mem_query(struct g03_state *s, const struct fact *fact, struct det_out *out) {
   const struct fact_mem_query *q = &fact->u.mem_query;
-  if (q->result == 0) {
-    on_answer(s, fact, out);
-  } else if (q->result == CUDA_OUT_OF_MEMORY) {
-    struct g03_event e = {.route = G03_QUERY,
-                          .t = fact->t,
-                          .result = q->result,
-                          .live_device = FACT_NO_U64,
-                          .live_pinned = FACT_NO_U64,
-                          .mem = q->mem};
-    text_copy(e.call, sizeof e.call, q->call);
-    on_refusal(s, &e, 1, out);
-  }
-}
-
-/* Only the latest refusal can have been fatal, and only when there is a cause to name. */
-static enum verdict verdict_at_end(const struct g03_state *s, const struct g03_record *rec, const struct fact *end) {
-  enum verdict v = ending_verdict(rec->last.t, rec->refused && !rec->open, end);
-  bool nameable = rec->open && rec->turn == s->turn && rec->judged.cause != G03_UNEXPLAINED;
-  return v == VERDICT_FAIL && !nameable ? VERDICT_WARN : v;
-}
-
-/* The free figure alone: no request was refused, the program read it and gave up. */
-static bool gave_up(const struct g03_state *s, const struct fact *end) {
-  return s->answer.misleading && !s->turn && ending_gave_up(end) && ending_follows(s->answer.t, end);
-}
-
-static void on_exit_fact(struct g03_state *s, const struct fact *end, struct det_out *out) {
-  for (int route = 0; route < G03_ROUTES; route++)
-    for (int cause = 0; cause < G03_CAUSES; cause++) {
-      struct g03_record *rec = &s->record[route][cause];
-      if (rec->shown) emit_refusal(rec, verdict_at_end(s, rec, end), end, out);
-    }
-  if (gave_up(s, end)) {
-    g03_say_answer(&out->f, &s->answer, VERDICT_FAIL, end);
-    out->emit(out, &out->f);
+  if (q->result != 0) {
+    g03_on_query_refused(s, fact, out);
+  } else if (tells_discrete(q)) {
+    s->discrete = true;
+    g03_withdraw(s, out);
+  } else {
+    g03_on_answer(s, fact, out);
   }
 }
 
 /* Other models have memory of their own, or are not what the figures here were measured on. */
-static void on_header(struct g03_state *s, const struct fact *fact) {
-  const char *gpu = fact->u.header.gpu;
-  if (gpu && !text_has_word(gpu, "GB10")) s->discrete = true;
+static void on_header(struct g03_state *s, const struct fact_header *h) {
+  if (h->gpu && !text_has_word(h->gpu, "GB10")) s->discrete = true;
+  text_copy(s->cma.kernel, sizeof s->cma.kernel, h->kernel);
+}
+
+static void on_load(struct g03_state *s, const struct fact_load *l) {
+  if (text_starts(l->soname, "libcudart.so.12")) s->cuda12 = true;
+}
+
+/* A library of CUDA 12 on a machine with CUDA 12 fits. */
+static void on_device(struct g03_state *s, const struct fact_device *d) {
+  enum { CUDA_13 = 13000 };
+  if (d->version != FACT_NO_I64 && d->version > 0 && d->version < CUDA_13) s->cuda12_fits = true;
+}
+
+static const struct fact_memory *reading_in(const struct fact *fact) {
+  switch (fact->kind) {
+  case FACT_KIND_mem: return &fact->u.mem.mem;
+  case FACT_KIND_mem_query: return &fact->u.mem_query.mem;
+  case FACT_KIND_alloc_large: return &fact->u.alloc_large.mem;
+  case FACT_KIND_holding: return &fact->u.holding.mem;
+  default: return NULL;
+  }
 }
 
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_state *s = state;
   if (s->discrete) return;
+  const struct fact_memory *m = reading_in(fact);
+  if (m) g03_cma_reading(s, fact->t, m, out);
   switch (fact->kind) {
-  case FACT_KIND_header: on_header(s, fact); break;
+  case FACT_KIND_header: on_header(s, &fact->u.header); break;
+  case FACT_KIND_load: on_load(s, &fact->u.load); break;
+  case FACT_KIND_device: on_device(s, &fact->u.device); break;
+  case FACT_KIND_limit: g03_cma_on_limit(&s->cma, &fact->u.limit); break;
+  case FACT_KIND_mem: g03_growth_begins(&s->growth, &fact->u.mem.mem); break;
+  case FACT_KIND_holding: g03_on_holding(&s->growth, &fact->u.holding); break;
   case FACT_KIND_mem_query: on_mem_query(s, fact, out); break;
-  case FACT_KIND_alloc_large: on_alloc_large(s, fact, out); break;
-  case FACT_KIND_alloc_failed: on_alloc_failed(s, fact, out); break;
-  case FACT_KIND_alloc_recovered: on_alloc_recovered(s, fact, out); break;
-  case FACT_KIND_exit: on_exit_fact(s, fact, out); break;
+  case FACT_KIND_alloc_large: g03_on_alloc_large(s, fact, out); break;
+  case FACT_KIND_alloc_failed: g03_on_alloc_failed(s, fact, out); break;
+  case FACT_KIND_alloc_recovered: g03_on_alloc_recovered(s, fact, out); break;
+  case FACT_KIND_comm:
+  case FACT_KIND_call_failed: g03_cma_on_call(s, fact, out); break;
+  case FACT_KIND_exit:
+    g03_refused_at_exit(s, fact, out);
+    g03_answer_at_exit(s, fact, out);
+    break;
   default: break;
   }
+  g03_on_other_failure(s, fact);
 }
 
 const struct detector det_g03_memory = {

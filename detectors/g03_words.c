@@ -10,15 +10,65 @@
 #include "text.h"
 #include "words.h"
 
-static const char *const cause_words[G03_CAUSES] = {"alloc_refused_reclaimable", "alloc_refused_exhausted",
-                                                    "oversize_request", "alloc_refused_unexplained"};
+static const char *const cause_words[G03_CAUSES] = {"alloc_refused_reclaimable",
+                                                    "alloc_refused_exhausted",
+                                                    "oversize_request",
+                                                    "alloc_refused_unexplained",
+                                                    "pinned_host",
+                                                    "load_double_count",
+                                                    "allocator_reserve",
+                                                    "cma_trap"};
 static const char *const route_words[G03_ROUTES] = {"device", "managed", "pinned", "pool", "vmm",
                                                     "array",  "nccl",    "query",  "other"};
 
 /* "cudaMalloc of 2.0 GiB", "cudaMemGetInfo". */
 static void add_request(struct text *t, const struct g03_event *e) {
   text_add(t, e->call);
-  if (e->route != G03_QUERY) text_sized(t, " of ", e->size, "");
+  if (e->route != G03_QUERY && !e->communicator) text_sized(t, " of ", e->size, "");
+}
+
+/* Host memory that came while the process filled the machine: its own pinned memory, and what programs hold. */
+static uint64_t host_grown(const struct g03_record *rec) {
+  const struct g03_held *from = &rec->filled.from, *to = &rec->filled.to;
+  return num_plus(num_less(to->pinned, from->pinned), num_less(to->host, from->host));
+}
+
+/* How the process came to fill the memory, behind "was refused with error 2". */
+static void say_filled(struct text *t, const struct g03_record *rec, const struct reading *r) {
+  const struct g03_held *from = &rec->filled.from, *to = &rec->filled.to;
+  switch (rec->judged.cause) {
+  case G03_PINNED_HOST:
+    text_sized(t, ": this process holds ", to->pinned,
+               " of page-locked host memory, which is the GPU's memory too, and ");
+    text_sized(t, "", to->device, " of device memory");
+    break;
+  case G03_DOUBLE_COUNT:
+    text_sized(t, ": what is loaded is there twice, device memory grew by ", num_less(to->device, from->device), "");
+    text_sized(t, " and host memory beside it by ", host_grown(rec), "");
+    break;
+  default:
+    text_sized(t, ": device memory grew from ", from->device, " to ");
+    text_sized(t, "", to->device, " in ");
+    text_number(t, rec->filled.rounds);
+    text_add(t, " rounds of work, by ");
+    text_number(t, num_less(to->grants, from->grants));
+    text_add(t, " requests and ");
+    text_number(t, num_less(to->frees, from->frees));
+    text_add(t, " frees: the allocator keeps what does not fit again");
+    break;
+  }
+  text_sized(t, "; ", r->obtainable, " can be had");
+}
+
+static void say_cma(struct text *t, const struct g03_event *e, const struct reading *r) {
+  if (e->mem.cma_total == 0)
+    text_sized(t, " with ", r->free,
+               " free: on this kernel, which counts free contiguous memory (CMA) that it does not have, "
+               "locking memory fails");
+  else {
+    text_sized(t, ": of ", e->mem.available, " that seem to be available ");
+    text_sized(t, "", e->mem.cma_free, " lie in a contiguous area (CMA), which CUDA does not get");
+  }
 }
 
 static void say_sentence(struct text *t, const struct g03_record *rec, const struct reading *r) {
@@ -29,7 +79,7 @@ static void say_sentence(struct text *t, const struct g03_record *rec, const str
     text_add(t, rec->refused ? " and was refused" : "; such a call can hang the machine instead of failing");
     return;
   }
-  text_add(t, " was refused with error ");
+  text_add(t, e->communicator ? " failed with error " : " was refused with error ");
   text_number(t, (uint64_t)e->result);
   switch (rec->judged.cause) {
   case G03_RECLAIMABLE:
@@ -41,13 +91,16 @@ static void say_sentence(struct text *t, const struct g03_record *rec, const str
     text_sized(t, ": memory is used up, ", r->obtainable, " can be had");
     if (!r->huge) text_sized(t, ", of which page cache ", reading_droppable(r), "");
     break;
-  default:
+  case G03_CMA: say_cma(t, e, r); break;
+  case G03_UNEXPLAINED:
     if (r->known)
       text_sized(t, " although ", r->free, " is free: not explained by the machine's memory");
     else
       text_add(t, "; the machine's memory could not be read");
     break;
+  default: say_filled(t, rec, r); break;
   }
+  if (rec->judged.cuda12) text_add(t, "; or a library of CUDA 12 does not fit (low confidence)");
 }
 
 static void say_withdrawal(struct text *t, const struct g03_record *rec) {
@@ -71,8 +124,8 @@ static void evidence_refusal(struct finding_list *list, const struct g03_record 
   const struct g03_event *e = &rec->last;
   struct text t = text_item(list);
   add_request(&t, e);
-  text_add(&t, ", route ");
-  text_add(&t, route_words[e->route]);
+  if (!e->communicator) text_add(&t, ", route ");
+  if (!e->communicator) text_add(&t, route_words[e->route]);
   if (!rec->refused) {
     text_add(&t, ", about to be made");
     return;
@@ -83,10 +136,53 @@ static void evidence_refusal(struct finding_list *list, const struct g03_record 
   text_add(&t, "; ");
   text_number(&t, rec->refused);
   text_add(&t, " refusals in all");
-  if (rec->size_min != rec->size_max) {
+  if (rec->size_min != rec->size_max && !e->communicator) {
     text_sized(&t, ", of ", rec->size_min, " to ");
     text_size(&t, rec->size_max);
   }
+}
+
+static bool is_growth(enum g03_cause cause) {
+  return cause == G03_PINNED_HOST || cause == G03_DOUBLE_COUNT || cause == G03_RESERVE;
+}
+
+static void evidence_filled(struct finding_list *list, const struct g03_record *rec) {
+  const struct g03_held *from = &rec->filled.from, *to = &rec->filled.to;
+  struct text t = text_item(list);
+  text_sized(&t, "device memory ", from->device, " to ");
+  text_sized(&t, "", to->device, ", pinned ");
+  text_sized(&t, "", from->pinned, " to ");
+  text_sized(&t, "", to->pinned, ", anonymous and shared of all programs ");
+  text_sized(&t, "", from->host, " to ");
+  text_sized(&t, "", to->host, "; copied from the host ");
+  text_size(&t, num_less(to->copied, from->copied));
+}
+
+static void evidence_cma(struct finding_list *list, const struct g03_event *e, const struct g03_cma *c) {
+  struct text t = text_item(list);
+  text_sized(&t, "CmaTotal ", e->mem.cma_total, ", CmaFree ");
+  text_sized(&t, "", e->mem.cma_free, ", kernel ");
+  text_add(&t, c->kernel[0] ? c->kernel : "not known");
+  text_add(&t, ", limit on locked memory ");
+  if (!c->memlock_read)
+    text_add(&t, "not known");
+  else if (c->memlock == FACT_NO_U64)
+    text_add(&t, "none");
+  else
+    text_size(&t, c->memlock);
+}
+
+/* What is known of the process's part in it: one item, the list is short. */
+static void evidence_part(struct finding_list *list, const struct g03_record *rec, const struct g03_cma *c) {
+  if (is_growth(rec->judged.cause))
+    evidence_filled(list, rec);
+  else if (rec->judged.cause == G03_CMA)
+    evidence_cma(list, &rec->last, c);
+  else if (rec->judged.cuda12)
+    text_item_add(list, "also possible, low confidence: libcudart.so.12 is mapped on a machine with CUDA 13; the same "
+                        "call from a program for CUDA 13 tells which");
+  else
+    words_live(list, rec->last.live_device, rec->last.live_pinned);
 }
 
 static void evidence_doubt(struct finding_list *list, enum g03_doubt doubt) {
@@ -103,13 +199,54 @@ static void evidence_doubt(struct finding_list *list, enum g03_doubt doubt) {
       [G03_DOUBT_DISCRETE] = "cudaMemGetInfo's total is not MemTotal",
       [G03_DOUBT_OTHER_LIMIT] =
           "not excluded: a limit of the pool or the process, fragmentation, an error that is not about memory",
+      [G03_DOUBT_MEANT] = "not excluded: the program means to hold so much host memory (offload), and its device "
+                          "memory is what does not fit",
+      [G03_DOUBT_OTHERS] = "not excluded: the host memory that grew belongs to other programs; ps tells whose it is",
+      [G03_DOUBT_KEPT] = "not excluded: the program keeps more at every step; emptying the allocator's cache tells: "
+                         "what it keeps stays",
+      [G03_DOUBT_MEMLOCK] = "not excluded: the limit on locked memory; with ulimit -l unlimited the call tells which",
+      [G03_DOUBT_NO_MEMLOCK] = "not excluded: the limit on locked memory (ulimit -l), which could not be read",
+      [G03_DOUBT_NETWORK] =
+          "not excluded: the network or a peer, for the call ran long; NCCL_DEBUG=WARN tells the error",
   };
   if (doubt != G03_SURE) text_item_add(list, words[doubt]);
+}
+
+static void rule_out_cma(struct finding_list *list, const struct g03_record *rec, const struct reading *r) {
+  const struct g03_event *e = &rec->last;
+  if (e->mem.cma_total == 0) {
+    text_item_sized(list, "alloc_refused_exhausted, page_cache_counted: MemFree is ", r->free, "");
+    if (rec->judged.confidence == CONFIDENCE_HIGH)
+      text_item_add(list, "the limit on locked memory: it covers the call");
+    if (rec->judged.confidence == CONFIDENCE_HIGH && e->communicator)
+      text_item_add(list, "the network or a peer: the call failed at once, and not with NCCL's error for a peer");
+  } else {
+    text_item_sized(list, "alloc_refused_exhausted: with the area, ", e->mem.available, " would cover the request");
+    text_item_sized(list, "page_cache_counted: dropping caches adds at most ", reading_droppable(r), "");
+  }
+}
+
+static void rule_out_growth(struct finding_list *list, const struct g03_record *rec, const struct reading *r) {
+  const struct g03_held *from = &rec->filled.from, *to = &rec->filled.to;
+  text_item_sized(list, "page_cache_counted: giving up all page cache would add ", reading_gap(r),
+                  " and not be enough");
+  if (rec->judged.cause == G03_RESERVE) {
+    text_item_sized(list, "a model or batch that is too large: memory kept growing after the first rounds, and only ",
+                    num_less(to->copied, from->copied), " came from the host");
+    text_item_sized(list, "pinned_host, load_double_count: host memory grew by ", host_grown(rec), "");
+  }
+  if (rec->judged.cause == G03_PINNED_HOST)
+    text_item_sized(list, "allocator_reserve: device memory grew by ", num_less(to->device, from->device), "");
+  if (rec->judged.cause == G03_DOUBLE_COUNT)
+    text_item_sized(list, "pinned_host: device memory grew as well, by ", num_less(to->device, from->device), "");
 }
 
 static void rule_out(struct finding *f, const struct g03_record *rec, const struct reading *r) {
   enum g03_cause cause = rec->judged.cause;
   if (!r->known || cause == G03_OVERSIZE) return;
+  if (is_growth(cause)) rule_out_growth(&f->ruled_out, rec, r);
+  if (cause == G03_CMA) rule_out_cma(&f->ruled_out, rec, r);
+  if (rec->last.communicator) return;
   if (cause == G03_RECLAIMABLE && rec->judged.doubt == G03_SURE)
     text_item_sized(&f->ruled_out, "alloc_refused_exhausted: MemAvailable ", r->available,
                     " covers the request and a reserve");
@@ -125,56 +262,8 @@ static void rule_out(struct finding *f, const struct g03_record *rec, const stru
                   r->total + r->swap_total, "");
 }
 
-static void fix_reclaimable(struct finding *f, const struct g03_event *e, const struct reading *r) {
-  if (num_known(e->mem.mapped) && e->mem.mapped >= reading_gap(r) / 2)
-    text_item_add(&f->fixes,
-                  "load the files without mmap, or unmap them first: cache of mapped files cannot be dropped");
-  words_fix_cache(&f->fixes);
-  text_item_add(&f->fixes,
-                "read large files so that they do not stay cached: O_DIRECT, or posix_fadvise DONTNEED after reading");
-}
-
-/* Who holds it decides what to do first. */
-static void fix_exhausted(struct finding *f, const struct g03_event *e, const struct reading *r) {
-  uint64_t used = r->total > r->available ? r->total - r->available : 0;
-  bool device = num_known(e->live_device) && e->live_device >= used / 2;
-  bool pinned = num_known(e->live_pinned) && e->live_pinned >= used / 4;
-  bool huge = r->huge && e->mem.huge_total >= used / 4;
-  if (huge) text_item_add(&f->fixes, "shrink the HugeTLB pool (vm.nr_hugepages): its pages serve nobody else");
-  if (pinned)
-    text_item_add(&f->fixes, "hold less pinned host memory in this process: pin_memory, offload and staging buffers");
-  if (device)
-    text_item_add(&f->fixes,
-                  "use a smaller batch, sequence or model, or free memory of this process before this point");
-  if (!huge && !pinned && !device)
-    text_item_add(&f->fixes,
-                  "find out who holds the memory (nvidia-smi; ps -e -o pid,rss,args --sort=-rss) and end that first");
-  if (!device) text_item_add(&f->fixes, "use a smaller batch, sequence or model");
-}
-
-static void fix_refusal(struct finding *f, const struct g03_record *rec, const struct reading *r) {
-  switch (rec->judged.cause) {
-  case G03_RECLAIMABLE:
-    f->retry = RETRY_MAY_HELP;
-    fix_reclaimable(f, &rec->last, r);
-    break;
-  case G03_EXHAUSTED:
-    f->retry = RETRY_USELESS;
-    fix_exhausted(f, &rec->last, r);
-    break;
-  case G03_OVERSIZE:
-    f->retry = RETRY_USELESS;
-    text_item_sized(&f->fixes, "ask for less than what can be had now, ", r->obtainable,
-                    "; split the tensor or stream it");
-    break;
-  default:
-    f->retry = RETRY_UNKNOWN;
-    text_item_add(&f->fixes, "look for a limit set on the pool or the process, and retry with a smaller request");
-    break;
-  }
-}
-
-void g03_say_refusal(struct finding *f, const struct g03_record *rec, enum verdict v, const struct fact *end) {
+void g03_say_refusal(struct finding *f, const struct g03_state *s, const struct g03_record *rec, enum verdict v,
+                     const struct fact *end) {
   struct reading r = reading_of(&rec->last.mem);
   struct text t = text_in(f->text, sizeof f->text);
   words_begin(f, 3, v, cause_words[rec->judged.cause], route_words[rec->last.route]);
@@ -182,7 +271,7 @@ void g03_say_refusal(struct finding *f, const struct g03_record *rec, enum verdi
   f->t = end ? end->t : rec->last.t;
   evidence_refusal(&f->evidence, rec);
   if (r.known) words_memory(&f->evidence, &rec->last.mem);
-  words_live(&f->evidence, rec->last.live_device, rec->last.live_pinned);
+  evidence_part(&f->evidence, rec, &s->cma);
   evidence_doubt(&f->evidence, rec->judged.doubt);
   if (end) ending_say(&f->evidence, rec->last.t, end);
   rule_out(f, rec, &r);
@@ -190,31 +279,6 @@ void g03_say_refusal(struct finding *f, const struct g03_record *rec, enum verdi
     say_withdrawal(&t, rec);
   } else {
     say_sentence(&t, rec, &r);
-    fix_refusal(f, rec, &r);
+    g03_fix_refusal(f, rec, &r);
   }
-}
-
-void g03_say_answer(struct finding *f, const struct g03_answer *a, enum verdict v, const struct fact *end) {
-  struct reading r = reading_of(&a->mem);
-  struct text t = text_in(f->text, sizeof f->text);
-  words_begin(f, 3, v, "page_cache_counted", "free");
-  f->confidence = end ? CONFIDENCE_MEDIUM : CONFIDENCE_HIGH;
-  f->retry = RETRY_USELESS;
-  f->t = end ? end->t : a->t;
-  text_add(&t, a->call);
-  text_sized(&t, " says ", a->free, " free");
-  text_sized(&t, " although ", r.available, " can be had: ");
-  text_sized(&t, "it counts ", reading_droppable(&r), " of page cache as used");
-  if (end) text_add(&t, "; the process ended unsuccessfully right after it");
-  words_memory(&f->evidence, &a->mem);
-  text_item_add(&f->evidence,
-                a->refused ? "requests had been refused before" : "no request had been refused until then");
-  if (end)
-    text_item_add(&f->evidence, "not excluded: the process failed for a reason that has nothing to do with memory");
-  if (end) ending_say(&f->evidence, a->t, end);
-  if (!a->refused)
-    text_item_sized(&f->ruled_out, "alloc_refused_exhausted: MemAvailable ", r.available, " and no refusal until then");
-  if (end) words_fix_cache(&f->fixes);
-  text_item_add(&f->fixes, "size the budget from MemAvailable, not from cudaMemGetInfo (or set it by hand)");
-  if (!end) words_fix_cache(&f->fixes);
 }

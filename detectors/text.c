@@ -78,6 +78,12 @@ bool text_equal(const char *a, const char *b) {
   return *a == *b;
 }
 
+bool text_starts(const char *s, const char *prefix) {
+  if (!s) return false;
+  while (*prefix && *s == *prefix) s++, prefix++;
+  return !*prefix;
+}
+
 static bool is_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
 bool text_has_word(const char *s, const char *word) {

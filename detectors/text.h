@@ -38,6 +38,9 @@ void text_item_sized(struct finding_list *list, const char *before, uint64_t byt
 /* True when both are the same text; NULL equals only NULL. */
 bool text_equal(const char *a, const char *b);
 
+/* True when `s` begins with `prefix`; NULL does not. */
+bool text_starts(const char *s, const char *prefix);
+
 /* True when `word` stands in `s` with no letter or digit on either side. */
 bool text_has_word(const char *s, const char *word);
 

@@ -33,6 +33,17 @@ void words_live(struct finding_list *list, uint64_t device, uint64_t pinned) {
   text_sized(&t, "", pinned, " of pinned host memory");
 }
 
+void words_cma(struct finding_list *list, const struct fact_memory *m) {
+  struct text t = text_item(list);
+  text_sized(&t, "CmaTotal ", m->cma_total, ", CmaFree ");
+  text_size(&t, m->cma_free);
+}
+
+void words_fix_area(struct finding_list *list) {
+  text_item_add(list, "count with MemAvailable less CmaFree, and end what holds the rest");
+  text_item_add(list, "make the contiguous area smaller (cma= on the kernel's command line) and restart the machine");
+}
+
 void words_fix_cache(struct finding_list *list) {
   text_item_add(
       list,

@@ -14,6 +14,11 @@ void words_memory(struct finding_list *list, const struct fact_memory *m);
 /* Evidence: what this process holds through hooked calls; nothing when either is not known. */
 void words_live(struct finding_list *list, uint64_t device, uint64_t pinned);
 
+/* Evidence: "CmaTotal ..., CmaFree ...". */
+void words_cma(struct finding_list *list, const struct fact_memory *m);
+
+/* Fixes for a contiguous area that is too large. */
+void words_fix_area(struct finding_list *list);
 /* Fix: give page cache back. Only where the readings say that this helps. */
 void words_fix_cache(struct finding_list *list);
 
