@@ -1,6 +1,6 @@
 /* ledger.c - which objects of families.def are mapped.
  *
- * Read from the loader's list (libc's dl_iterate_phdr, which holds the loader's lock during the walk), never by
+ * Read from the loader's list (linkmap_walk, which holds the loader's lock), never by
  * asking dlopen again: that would change what is loaded and wipe the application's dlerror text. Facts are written
  * after the walk, without the lock. Slow path only; one thread at a time writes, another one leaves its part to it.
  */
@@ -99,7 +99,7 @@ static int read_changes(struct dl_phdr_info *info, size_t size, void *data) {
 bool ledger_changed(unsigned long long *seen) {
   unsigned long long now = 0;
   if (!linkmap_init()) return false;
-  shim_real.dl_iterate_phdr(read_changes, &now);
+  linkmap_walk(read_changes, &now);
   return __atomic_exchange_n(seen, now, __ATOMIC_RELAXED) != now || !now;
 }
 
@@ -120,7 +120,7 @@ static int find_family(struct dl_phdr_info *info, size_t size, void *data) {
   return mapped_family(info) != NULL;
 }
 
-bool ledger_any_family(void) { return linkmap_init() && shim_real.dl_iterate_phdr(find_family, NULL); }
+bool ledger_any_family(void) { return linkmap_walk(find_family, NULL); }
 
 /* libcuda.so and libcuda.so.1, libcudart.so.13 and libcudart.so.13.0.88: links to one file, which the loader knows by
  * the name it was opened by first. */
@@ -136,7 +136,7 @@ static int find_name(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 bool ledger_mapped(const char *base_name) {
-  return linkmap_init() && shim_real.dl_iterate_phdr(find_name, (void *)(uintptr_t)base_name);
+  return linkmap_walk(find_name, (void *)(uintptr_t)base_name);
 }
 
 /* ---- what was recorded --------------------------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ void ledger_update(const char *how) {
   if (!linkmap_init() || __atomic_exchange_n(&ledger_busy, 1, __ATOMIC_ACQUIRE)) return;
   do {
     batch_count = 0;
-    shim_real.dl_iterate_phdr(collect, NULL);
+    linkmap_walk(collect, NULL);
     record_batch(how);
   } while (batch_count == LEDGER_BATCH);
   drop_unmapped();

@@ -5,7 +5,7 @@
  * table. Two kinds of walk: linkmap_next() and linkmap_libc() read only the objects that are there from the start of
  * the program, take no lock and call nothing, since they run for the first dlsym of a program, which may come before
  * any constructor; linkmap_symbol() and linkmap_object_at() see every object and hold the loader's lock meanwhile
- * (libc's dl_iterate_phdr), slow path only.
+ * (walk.c), slow path only.
  *
  * Base namespace only: objects that dlmopen put elsewhere have their own libc and never reach this library.
  */
@@ -144,7 +144,7 @@ bool linkmap_is_ours(const void *p) {
 
 /* ---- the start of the list ---------------------------------------------------------------------------- */
 
-static const struct link_map *first_map(void) { return &loader_debug ? loader_debug.r_map : NULL; }
+const struct link_map *linkmap_first(void) { return &loader_debug ? loader_debug.r_map : NULL; }
 
 static bool is_libc(const struct link_map *map) { return map->l_name && str_equal(str_base(map->l_name), "libc.so.6"); }
 
@@ -155,13 +155,13 @@ static void *find_in_map(const struct link_map *map, const char *symbol) {
 }
 
 bool linkmap_interposing(void) {
-  for (const struct link_map *map = first_map(); map && !is_libc(map); map = map->l_next)
+  for (const struct link_map *map = linkmap_first(); map && !is_libc(map); map = map->l_next)
     if (map->l_ld == own_dynamic) return true;
   return false;
 }
 
 void *linkmap_libc(const char *symbol) {
-  for (const struct link_map *map = first_map(); map; map = map->l_next) {
+  for (const struct link_map *map = linkmap_first(); map; map = map->l_next) {
     /* Before glibc 2.34 the loader's functions were in libdl.so.2, which stood there from the start, too. */
     bool libdl = map->l_name && str_equal(str_base(map->l_name), "libdl.so.2");
     void *found = is_libc(map) || libdl ? find_in_map(map, symbol) : NULL;
@@ -170,8 +170,14 @@ void *linkmap_libc(const char *symbol) {
   return NULL;
 }
 
+void *linkmap_loader(const char *symbol) {
+  for (const struct link_map *map = linkmap_first(); map; map = map->l_next)
+    if (map->l_name && str_starts(str_base(map->l_name), "ld-linux")) return find_in_map(map, symbol);
+  return NULL;
+}
+
 void *linkmap_next(const char *symbol) {
-  const struct link_map *map = first_map();
+  const struct link_map *map = linkmap_first();
   if (!linkmap_interposing()) return linkmap_libc(symbol);
   while (map->l_ld != own_dynamic) map = map->l_next;
   for (map = map->l_next; map; map = map->l_next) {
@@ -221,8 +227,7 @@ static int search_symbol(struct dl_phdr_info *info, size_t size, void *data) {
 
 void *linkmap_symbol(const char *soname, const char *node, const char *symbol) {
   struct symbol_search search = {.soname = soname, .node = node, .symbol = symbol};
-  if (!linkmap_init()) return NULL;
-  shim_real.dl_iterate_phdr(search_symbol, &search);
+  linkmap_walk(search_symbol, &search);
   return search.found;
 }
 
@@ -249,7 +254,7 @@ static int search_address(struct dl_phdr_info *info, size_t size, void *data) {
 
 bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset) {
   struct address_search search = {.address = (uintptr_t)addr, .path = path, .size = size};
-  if (!size || !linkmap_init() || !shim_real.dl_iterate_phdr(search_address, &search)) return false;
+  if (!size || !linkmap_walk(search_address, &search)) return false;
   if (!path[0]) { /* the program itself has no name in the list */
     long n = sys_readlinkat(SYS_AT_FDCWD, "/proc/self/exe", path, size - 1);
     path[n > 0 ? n : 0] = '\0';

@@ -32,6 +32,13 @@ void *linkmap_next(const char *symbol);
 void *linkmap_libc(const char *symbol);
 /* Is this library in front of libc, so that its exports are what the application calls? */
 bool linkmap_interposing(void);
+/* The loader's own definition, or NULL. Safe as linkmap_next(). */
+void *linkmap_loader(const char *symbol);
+/* The first object of the list. */
+const struct link_map *linkmap_first(void);
+/* libc's dl_iterate_phdr, made safe against forks (walk.c): shows `see` every object until it says other than 0, and returns
+ * that. In a process that was forked at the wrong moment dlpi_adds and dlpi_subs are missing (`size`). Slow path. */
+int linkmap_walk(int (*see)(struct dl_phdr_info *, size_t, void *), void *data);
 /* Does `p` point into this library? */
 bool linkmap_is_ours(const void *p);
 

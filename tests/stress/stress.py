@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Scenes of job.cc bare, under the library, and under the launcher: they print the same and end the same.
+
+  stress.py BUILD JOB STUB SCENE [ARGUMENT...]
+
+Then the logs are looked at: all of them are whole, and where a function check_<scene> knows what has to be in them, it is.
+In the arguments {dir} is a fresh folder. Exit 77: the machine does not allow the scene."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import check_log  # noqa: E402
+
+BUILD, JOB, STUB, SCENE, *WORDS = sys.argv[1:]
+SECONDS = 100
+CANNOT = 77
+
+
+def play(how, base):
+    """A scene in one of the three ways; its logs lie below base / how."""
+    place = base / how
+    (place / "files").mkdir(parents=True)
+    env = {"PATH": os.environ["PATH"], "HOME": str(place), "SPARKSHIM_DIR": str(place / "logs"), "SPARKSHIM_STDERR": "0"}
+    command = [JOB, STUB, SCENE, *(w.format(dir=place / "files") for w in WORDS)]
+    if how == "library":
+        env["LD_PRELOAD"] = f"{BUILD}/lib/libsparkshim.so"
+    if how == "launcher":
+        command = [f"{BUILD}/bin/sparkrun", *command]
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, cwd=place)
+    return done.returncode, done.stdout.decode().replace(str(place), "{place}"), done.stderr.decode()
+
+
+def of_kind(logs, kind, **fields):
+    return [r for log in logs for r in log if r["k"] == kind and all(r.get(n) == v for n, v in fields.items())]
+
+
+def expect(found, wanted, what):
+    assert found == wanted, f"{what}: {found}, not {wanted}"
+
+
+def check_threads(logs):
+    (stats,) = of_kind(logs, "alloc_stats")
+    n = int(WORDS[0]) * 20
+    expect((stats["count"], stats["frees"], stats["live"]), (n, n, 0), "allocations")
+
+
+def check_again(logs):
+    expect(len(logs), int(WORDS[0]) + 1, "logs")
+    expect(len({log[0]["pid"] for log in logs}), 1, "processes")
+
+
+def check_processes(logs):
+    expect(len(logs), int(WORDS[0]) + 1, "logs")
+    expect(len(of_kind(logs, "exit", status=0)), len(logs), "exit records")
+    expect(sum(r["count"] for r in of_kind(logs, "alloc_stats")), 5 * int(WORDS[0]), "allocations")
+
+
+def check_held(logs):
+    expect(len(logs), 3, "logs")
+    expect(len(of_kind(logs, "exit", status=0)), 3, "exit records")
+    expect(len(of_kind(logs, "load", family="cudart")), 3, "loads")
+    expect(len(of_kind(logs, "load_failed")), 0, "failed loads")
+
+
+def check_load_loop(logs):
+    expect(len(of_kind(logs, "load_failed")), 0, "failed loads")
+    (stats,) = of_kind(logs, "alloc_stats")
+    expect(stats["count"], int(WORDS[0]), "allocations")
+
+
+def read(place):
+    """The logs of processes; the launcher's apart."""
+    paths = sorted(place.glob("logs/runs/*/*.ndjson"))
+    return [check_log.records(p) for p in paths if not p.name.startswith("launcher-")]
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="stress-") as folder:
+        base = pathlib.Path(folder)
+        bare = play("bare", base)
+        if bare[0] == CANNOT:
+            print(bare[1])
+            return CANNOT
+        for how in ("library", "launcher"):
+            expect(play(how, base), bare, how)
+            logs = read(base / how)
+            assert logs, "no logs"
+            check = globals().get("check_" + SCENE)
+            if check:
+                check(logs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
