@@ -68,6 +68,32 @@ static bool look_at_judging(const struct runlog *run, struct outcome *ret) {
   return judged > 0;
 }
 
+/* Who else holds GPU memory, only NVML tells. A launcher asks it; a preloaded library never does. */
+static void look_at_nvml(const struct runlog *run, struct outcome *ret) {
+  const uint32_t g6 = (uint32_t)1 << 6;
+  bool asked = false, wanted = false;
+  const char *error = NULL;
+  for (size_t i = 0; i < run->processes; i++) {
+    const struct process *p = &run->process[i];
+    wanted = wanted || (outcome_is_watched(p) && p->own.detectors & g6);
+    for (size_t k = 0; k < p->seen.n; k++) {
+      const struct fact *f = &p->seen.fact[k];
+      if (f->kind != FACT_KIND_nvml) continue;
+      if (f->u.nvml.answered) return;
+      asked = true;
+      if (f->u.nvml.error) error = f->u.nvml.error;
+    }
+  }
+  if (!wanted) return;
+  if (asked)
+    add(&ret->remarks, "G6 SKIP: NVML gave no answer (%.200s): who else holds GPU memory is not known",
+        error ? error : "it did not come back");
+  else
+    add(&ret->remarks,
+        "G6 SKIP: NVML was not asked who else holds GPU memory; the launcher does that (sparkrun CMD), a "
+        "preloaded library never does");
+}
+
 static bool same_host(const char *a, const char *b) { return a && b && !strcmp(a, b); }
 
 static void judge_job(const struct job_record *job, struct outcome_lines *bad) {
@@ -117,6 +143,7 @@ void outcome_of(const struct runlog *run, struct outcome *ret) {
   bool judged = look_at_judging(run, ret);
   ret->verdict = gravest(run);
   look_at_ends(run, ret);
+  look_at_nvml(run, ret);
   if (ret->verdict >= VERDICT_WARN) ret->unexplained.n = 0;
   if (ret->verdict == VERDICT_PASS && (!judged || ret->unexplained.n)) ret->verdict = VERDICT_SKIP;
 }

@@ -157,6 +157,23 @@ class Report(Logs):
         self.assertEqual(self.report(status=0)["verdict"], "SKIP")
         self.assertIn("1 of 1 processes: the driver loaded the library", self.text())
 
+    def test_nvml_that_was_not_asked_or_did_not_answer(self):
+        def nvml(**fields):
+            return record("nvml", 1, call="processes", **fields)
+        ends = [("not asked who else", []), ("no answer (libnvidia-ml.so.1: no such file)", [nvml(error="libnvidia-ml.so.1: no such file")]),
+                ("it did not come back", [nvml(waited=60 * 10**6)]), (None, [nvml(answered=True, compute=0, graphics=0)])]
+        for said, asked in ends:
+            head, start, end = launcher(exit=0)
+            self.write("job", [header(), leave(8, 0)])
+            self.write("launcher", [head, start, *asked, end])
+            remarks = [line for line in self.report("r", status=0)["remarks"] if line.startswith("G6 SKIP")]
+            self.assertEqual([said in line for line in remarks], [True] if said else [], remarks)
+            if said:
+                self.assertIn(said, self.text("r"))
+        self.write("job", [header(detectors_off="-G6"), leave(8, 0)])
+        os.remove(self.write("launcher", []))
+        self.assertNotIn("G6 SKIP", self.text("r"))
+
     def test_many_bad_ends(self):
         for n in range(20):
             self.write(f"p{n:02}", [header(pid=1000 + n), leave(5, 1)])
