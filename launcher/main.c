@@ -13,11 +13,11 @@ struct verb {
 
 static const struct verb verbs[] = {
     {"run", verb_run, "run [options] -- CMD...      run a program under the shim (= sparkrun CMD...)"},
-    {"report", verb_report, "report [RUN] [--format F]   what a run's logs say, judged again"},
+    {"report", verb_report, "report [RUN] [--format F]    what a run's logs say, judged again; --list shows the runs"},
     {"preflight", verb_preflight, "preflight [--json]           is this machine fit for a job: G1 to G10"},
     {"explain", verb_explain, "explain G<n>|CAUSE           what it is, what looks like it, what to do"},
     {"doctor", verb_doctor, "doctor                       is the shim really mapped and seeing calls here"},
-    {"evict", verb_evict, "evict PATH...               give the page cache of files back, without root"},
+    {"evict", verb_evict, "evict PATH...                give the page cache of files back, without root"},
 };
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 

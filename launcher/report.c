@@ -1,98 +1,36 @@
-/* report.c - `sparkshim report [RUN...] [--format text|json|md|html]`. */
+/* report.c - `sparkshim report [RUN...] [--format text|json|md|html]`, `sparkshim report --list`. */
 #include "launcher.h"
 #include "report.h"
-#include "rundir.h"
+#include "runs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { STATUS_UNREADABLE = 3 };
 
 static void usage(FILE *to) {
-  fputs("Usage: sparkshim report [RUN...] [--format text|json|md|html]\n\n"
-        "Judges a run again by the facts in its logs. RUN is a run's name, the beginning of one, or the path of its\n"
-        "folder or of one log; without it, the newest run. Several are taken as one run, such as the folders that two\n"
-        "hosts kept.\n\n"
-        "  -f, --format FORMAT  text (default): root cause last; json: one object, described in docs/report.md; md: a "
-        "section\n"
-        "                       to paste into an issue; html: a page in one file\n"
-        "  -h, --help           this text\n\n"
-        "Status: that of the findings, 0 nothing above INFO, 1 WARN, 2 FAIL; 3 no such run or nothing readable in it.\n"
-        "A job that failed from a cause that sparkshim does not know has no finding: 0, and the verdict SKIP.\n",
-        to);
-}
-
-static const char *environment(const char *name) { return getenv(name); }
-
-/* Folders that match `name` (NULL: all) below <base>/runs: the newest one, and how many there are. An exact match
- * stands alone. */
-struct match {
-  char path[PATH_MAX];
-  struct timespec changed;
-  unsigned count;
-  bool exact;
-};
-
-static void consider(struct match *m, const char *runs, const char *entry, const char *name) {
-  char path[PATH_MAX];
-  struct stat st;
-  bool exact = name && !strcmp(entry, name);
-  if (entry[0] == '.' || (name && strncmp(entry, name, strlen(name))) || (m->exact && !exact)) return;
-  if (snprintf(path, sizeof path, "%s/%s", runs, entry) >= (int)sizeof path) return;
-  if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) return;
-  bool newer = st.st_mtim.tv_sec > m->changed.tv_sec ||
-               (st.st_mtim.tv_sec == m->changed.tv_sec && st.st_mtim.tv_nsec > m->changed.tv_nsec);
-  if (!m->count || newer || (exact && !m->exact)) {
-    snprintf(m->path, sizeof m->path, "%s", path);
-    m->changed = st.st_mtim;
-  }
-  m->count = exact ? 1 : m->count + 1;
-  m->exact = exact;
-}
-
-static void search(struct match *m, const char *name) {
-  for (int place = 0; place < RUNDIR_PLACES; place++) {
-    char base[RUN_PATH], runs[RUN_PATH + 8];
-    if (rundir_base(environment, (enum rundir_place)place, base, sizeof base) < 0) continue;
-    snprintf(runs, sizeof runs, "%s/runs", base);
-    DIR *dir = opendir(runs);
-    const struct dirent *entry;
-    while (dir && (entry = readdir(dir))) consider(m, runs, entry->d_name, name);
-    if (dir) closedir(dir);
-  }
-}
-
-/* The path that `name` stands for. False, with a line said, when there is none or several. */
-static bool find_run(const char *name, char path[PATH_MAX]) {
-  struct match m = {.count = 0};
-  struct stat st;
-  if (name && (strchr(name, '/') || (!stat(name, &st) && S_ISREG(st.st_mode)))) {
-    snprintf(path, PATH_MAX, "%s", name);
-    return true;
-  }
-  search(&m, name);
-  if (m.count == 1 || (m.count && !name)) {
-    snprintf(path, PATH_MAX, "%s", m.path);
-    return true;
-  }
-  if (m.count)
-    say("%u runs begin with '%s'", m.count, name);
-  else if (name)
-    say("there is no run '%s'", name);
-  else
-    say("there is no run yet; `sparkrun CMD` makes one");
-  return false;
+  fputs(
+      "Usage: sparkshim report [RUN...] [--format text|json|md|html]\n"
+      "       sparkshim report --list [--format text|json]\n\n"
+      "Judges a run again by the facts in its logs. RUN is a run's name, the beginning of one, or the path of its\n"
+      "folder or of one log; without it, the newest run of which a process was watched. Several are taken as one run,\n"
+      "such as the folders that two hosts kept.\n\n"
+      "  -f, --format FORMAT  text (default): root cause last; json: one object, described in docs/report.md; md: a "
+      "section\n"
+      "                       to paste into an issue; html: a page in one file\n"
+      "  -l, --list           the runs there are, newest first: when, verdict, how it ended, command (text or json)\n"
+      "  -h, --help           this text\n\n"
+      "Status: that of the findings, 0 nothing above INFO, 1 WARN, 2 FAIL; 3 no such run or nothing readable in it.\n"
+      "A job that failed from a cause that sparkshim does not know has no finding: 0, and the verdict SKIP.\n",
+      to);
 }
 
 static int read_run(struct runlog *run, const char *name) {
   char path[PATH_MAX];
-  if (!find_run(name, path)) return -ENOENT;
+  if (!runs_find(name, path)) return -ENOENT;
   int error = runlog_read(run, path);
   if (error) say("cannot read %s: %s", path, strerror(-error));
   return error;
@@ -138,31 +76,42 @@ static int print(const struct runlog *run, const struct page_style *style) {
   return status_of(&outcome);
 }
 
-int verb_report(int argc, char **argv) {
-  static const struct option options[] = {
-      {"format", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static int report(char **names, int n, const struct page_style *style) {
   struct runlog run = {0};
+  int error = n ? 0 : read_run(&run, NULL), status = STATUS_UNREADABLE;
+  for (int i = 0; i < n && !error; i++) error = read_run(&run, names[i]);
+  if (!error) {
+    runlog_finish(&run);
+    status = print(&run, style);
+  }
+  runlog_free(&run);
+  return status;
+}
+
+int verb_report(int argc, char **argv) {
+  static const struct option options[] = {{"format", required_argument, NULL, 'f'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
   const struct page_style *style = &page_text;
-  int option, error = 0;
+  bool list = false;
+  int option;
   optind = 1;
-  while ((option = getopt_long(argc, argv, "f:h", options, NULL)) != -1) {
+  while ((option = getopt_long(argc, argv, "f:lh", options, NULL)) != -1) {
     if (option == 'h') {
       usage(stdout);
       return 0;
     }
-    if (option != 'f' || !style_of(optarg, &style)) {
+    list = list || option == 'l';
+    if (option != 'l' && (option != 'f' || !style_of(optarg, &style))) {
       usage(stderr);
       return STATUS_LAUNCHER_FAILED;
     }
   }
-  if (optind == argc) error = read_run(&run, NULL);
-  for (int i = optind; i < argc && !error; i++) error = read_run(&run, argv[i]);
-  if (error) {
-    runlog_free(&run);
-    return STATUS_UNREADABLE;
+  if (!list) return report(argv + optind, argc - optind, style);
+  if (optind < argc || (style && style != &page_text)) {
+    usage(stderr);
+    return STATUS_LAUNCHER_FAILED;
   }
-  runlog_finish(&run);
-  int status = print(&run, style);
-  runlog_free(&run);
-  return status;
+  return report_list(!style) ? STATUS_UNREADABLE : 0;
 }

@@ -19,6 +19,9 @@ void report_summary(const struct runlog *run);
 /* For programs: one JSON object (docs/report.md). 0, or -ENOMEM or -EIO. */
 int report_json(const struct runlog *run, const struct outcome *outcome, FILE *to);
 
+/* All runs that are kept, newest first, on standard output. 0, or -EIO, which was said. */
+int report_list(bool json);
+
 /* The process with the earliest FAIL, by its time; NULL when nothing failed. */
 const struct process *report_first_failing(const struct runlog *run);
 

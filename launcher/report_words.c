@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rundir.h"
+#include "runs.h"
 
 const struct process *report_first_failing(const struct runlog *run) {
   struct finding_ref *refs;
@@ -59,15 +59,13 @@ void report_time(uint64_t us, char *out, size_t size) {
   if (!gmtime_r(&seconds, &tm) || !strftime(out, size, "%Y-%m-%d %H:%M:%S UTC", &tm)) snprintf(out, size, "?");
 }
 
-static const char *environment(const char *name) { return getenv(name); }
-
 /* Whether `sparkshim report <id>` finds this very folder. */
 static bool id_suffices(const struct runlog *run) {
   struct stat here, there;
   for (int place = 0; place < RUNDIR_PLACES; place++) {
-    char path[PATH_MAX], base[RUN_PATH];
-    if (rundir_base(environment, (enum rundir_place)place, base, sizeof base) < 0) continue;
-    if (snprintf(path, sizeof path, "%s/runs/%s", base, run->id) >= (int)sizeof path) continue;
+    char path[PATH_MAX], runs[RUN_PATH + 8];
+    if (!runs_place((enum rundir_place)place, runs, sizeof runs)) continue;
+    if (snprintf(path, sizeof path, "%s/%s", runs, run->id) >= (int)sizeof path) continue;
     if (!stat(path, &there) && !stat(run->path, &here))
       return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
   }

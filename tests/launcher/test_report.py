@@ -3,6 +3,7 @@ import json
 import mmap
 import os
 import random
+import re
 import shlex
 import shutil
 import time
@@ -251,7 +252,6 @@ class Report(Logs):
         self.assertEqual(self.report(status=0)["processes"][0]["cwd"], "/data/\uf7ffA")
 
     def test_unreadable(self):
-        self.env["TMPDIR"] = self.state  # report looks there too: not at what others have left in /tmp
         self.assertEqual(self.call(SPARKSHIM, "report").returncode, 3)
         self.assertEqual(self.call(SPARKSHIM, "report", "nothing").returncode, 3)
         self.assertEqual(self.call(SPARKSHIM, "report", "/no/such/folder").returncode, 3)
@@ -274,6 +274,98 @@ class Report(Logs):
         self.assertEqual(self.report(os.path.join(folder, "a.ndjson"))["run"], "a.ndjson")
         self.assertEqual(self.call(SPARKSHIM, "report", "20260102").returncode, 3)
         self.assertEqual(len(self.report("20260101", "20260102-bbb")["processes"]), 2)
+
+    def place(self, name, run, uid=None):
+        """A run in a folder for logs of its own."""
+        base = os.path.join(self.state, name)
+        folder = os.path.join(base, "runs", run)
+        os.makedirs(folder)
+        with open(os.path.join(folder, "a.ndjson"), "w", encoding="ascii") as log:
+            log.writelines(json.dumps(r) + "\n" for r in [header(), leave(5, 0)])
+        if uid is not None:
+            os.chown(base, uid, uid)
+        return base
+
+    def test_where_runs_are_looked_for(self):
+        """The temporary folder only where SPARKSHIM_DIR is not set, or cannot be written."""
+        self.place(f"tmp/sparkshim-{os.geteuid()}", "fallback")
+        home = self.place("home/.local/state/sparkshim", "mine")
+        self.env.update(TMPDIR=os.path.join(self.state, "tmp"), SPARKSHIM_DIR=os.path.join(self.state, "empty"),
+                        HOME=os.path.join(self.state, "home"))
+        for run in ((), ("fallback",), ("mine",)):
+            self.assertEqual(self.call(SPARKSHIM, "report", *run).returncode, 3)
+        self.assertIn(os.path.join(self.state, "empty", "runs"), self.call(SPARKSHIM, "report").stderr.decode())
+        in_the_way = os.path.join(self.state, "file")
+        with open(in_the_way, "w", encoding="ascii"):
+            self.assertEqual(self.call(SPARKSHIM, "report", "fallback", env={"SPARKSHIM_DIR": in_the_way}).returncode, 0)
+        del self.env["SPARKSHIM_DIR"]
+        self.env.pop("XDG_STATE_HOME", None)
+        for run in ("fallback", "mine"):
+            self.assertEqual(self.report(run, status=0)["run"], run)
+        if os.geteuid() == 0:  # a folder that somebody else has put there
+            os.chown(os.path.join(self.env["TMPDIR"], "sparkshim-0"), 1234, 1234)
+            self.assertEqual(self.call(SPARKSHIM, "report", "fallback").returncode, 3)
+        self.assertIn(home, self.report(status=0)["path"])
+
+    def age(self, run, seconds):
+        then = time.time() - seconds
+        os.utime(os.path.join(self.state, "runs", run), (then, then))
+
+    def test_newest_run_with_a_watched_process(self):
+        self.write("l", launcher(exit=0), run="old")
+        self.write("launcher-spark-1-99", launcher(exit=0), run="plain")
+        self.age("old", 30)
+        self.assertEqual(self.report()["run"], "old")  # its log is called as a process's
+        self.write("launcher-spark-1-99", launcher(exit=0), run="older")
+        self.write("spark-1-100-7", [header(), leave(5, 0)], run="older")
+        self.age("older", 60)
+        self.age("old", 90)
+        result = self.call(SPARKSHIM, "report")
+        self.assertIn(b"Run older: PASS", result.stdout)
+        self.assertIn(b"run plain is newer, but no process of it was watched", result.stderr)
+        self.assertEqual(self.report("plain")["run"], "plain")
+        self.age("older", -60)
+        self.assertEqual(self.call(SPARKSHIM, "report").stderr, b"")
+
+    def test_only_runs_without_a_watched_process(self):
+        for n, run in enumerate(("a", "b")):
+            self.write("launcher-spark-1-99", launcher(exit=0), run=run)
+            self.age(run, n)
+        self.assertEqual(self.report(status=0)["run"], "a")
+
+    def listed(self, *arguments):
+        result = self.call(SPARKSHIM, "report", "--list", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        return result.stdout.decode()
+
+    def test_list(self):
+        self.write("a", [header(), refusal(4), leave(5, 1)], run="failed")
+        self.write("launcher-spark-1-99", launcher(exit=1), run="failed")
+        self.write("launcher-spark-1-99", launcher(signal=9), run="killed")
+        self.write("a", [header(argv="plain\x1b[31m job")], run="plain")
+        self.write("a", [header(), leave(5, 0)], run="well")
+        self.write("b", [header(pid=101), leave(5, 0)], run="well")
+        for n, run in enumerate(("failed", "killed", "plain", "well")):
+            self.age(run, n)
+        rows = [re.split("  +", line) for line in self.listed().splitlines()]
+        when = "2026-11-30 03:30:07 UTC"
+        self.assertEqual(rows, [["RUN", "STARTED", "VERDICT", "ENDED", "COMMAND"],
+                                ["failed", when, "FAIL", "status 1", "python train.py"],
+                                ["killed", when, "SKIP", "signal 9 (Killed)", "python train.py"],
+                                ["plain", when, "SKIP", "no record", "plain?[31m job"],
+                                ["well", when, "PASS", "status 0", "python train.py"]])
+        told = json.loads(self.listed("--format", "json"))["runs"]
+        self.assertEqual([(r["run"], r["start"], r["verdict"], r["ended"], r["watched"]) for r in told],
+                         [("failed", T0, "FAIL", "status 1", 1), ("killed", T0, "SKIP", "signal 9 (Killed)", 0),
+                          ("plain", T0, "SKIP", "no record", 1), ("well", T0, "PASS", "status 0", 2)])
+        self.assertEqual(self.report(told[0]["run"])["path"], told[0]["path"])
+        for wrong in (("failed",), ("--format", "html")):
+            self.assertEqual(self.call(SPARKSHIM, "report", "--list", *wrong).returncode, 125)
+
+    def test_list_of_nothing(self):
+        result = self.call(SPARKSHIM, "report", "--list")
+        self.assertEqual((result.returncode, result.stdout), (0, b""))
+        self.assertIn(b"there is no run below", result.stderr)
 
     def test_allocation_table(self):
         stats = record("alloc_stats", 4, route="device", count=10, frees=4, failed=1, bytes=9 * GIB, live=5 * GIB, peak=8 * GIB, untracked=0)
