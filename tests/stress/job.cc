@@ -446,6 +446,25 @@ static size_t address_space() {
   return pages * 4096;
 }
 
+/* Calls that the library makes on its own account. What libc or the program needs itself cannot be refused. */
+static int number_of(const char *word) {
+  static const struct {
+    const char *name;
+    int number;
+  } calls[] = {
+#define CALL(name) {#name, SYS_##name}
+      CALL(clock_gettime),  CALL(faccessat),     CALL(fallocate),       CALL(fcntl),        CALL(fstat),
+      CALL(fstatfs),        CALL(getcwd),        CALL(geteuid),         CALL(getpid),       CALL(gettid),
+      CALL(ioctl),          CALL(madvise),       CALL(mkdirat),         CALL(munmap),       CALL(nanosleep),
+      CALL(openat),         CALL(ppoll),         CALL(readlinkat),      CALL(rt_sigaction), CALL(tgkill),
+      CALL(rt_sigprocmask), CALL(rt_sigpending), CALL(rt_sigtimedwait), CALL(uname),        CALL(unlinkat)};
+#undef CALL
+  for (const auto &call : calls)
+    if (!strncmp(word, call.name, strlen(call.name)) && word[strlen(call.name)] == ',') return call.number;
+  must(false, word);
+  return -1;
+}
+
 /* arguments: what is limited, and "early", before the library wakes, or "late" */
 static void restrict_process(const char *what) {
   if (!strncmp(what, "nofile", 6)) limit(RLIMIT_NOFILE, 3);
@@ -455,10 +474,7 @@ static void restrict_process(const char *what) {
   if (!strncmp(what, "core", 4)) limit(RLIMIT_CORE, 0);
   if (!strncmp(what, "user", 4)) must(!setresgid(65534, 65534, 65534) && !setresuid(65534, 65534, 65534), "setresuid");
   if (!strncmp(what, "root=", 5)) must(!chroot(what + 5) && !chdir("/"), "chroot");
-  if (!strncmp(what, "refuse=", 7)) {
-    int number = atoi(what + 7), error = atoi(strchr(what, ',') + 1);
-    refuse(number, error);
-  }
+  if (!strncmp(what, "refuse=", 7)) refuse(number_of(what + 7), atoi(strchr(what, ',') + 1));
 }
 
 static int limited() {

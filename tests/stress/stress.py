@@ -4,7 +4,7 @@
   stress.py BUILD JOB STUB SCENE [ARGUMENT...]
 
 Then the logs are looked at: all of them are whole, and where a function check_<scene> knows what has to be in them, it is.
-In the arguments {dir} is a fresh folder. Exit 77: the machine does not allow the scene."""
+An argument refuse=A:B:C,1:38 stands for refuse=A,1, refuse=A,38, refuse=B,1, ... In the arguments {dir} is a fresh folder. Exit 77: the machine does not allow the scene."""
 import os
 import pathlib
 import subprocess
@@ -77,7 +77,15 @@ def read(place):
     return [check_log.records(p) for p in paths if not p.name.startswith("launcher-")]
 
 
-def main():
+def scenes():
+    """The arguments of every scene that is meant."""
+    if not WORDS or not WORDS[0].startswith("refuse="):
+        return [WORDS]
+    calls, errors = WORDS[0][len("refuse="):].split(",")
+    return [[f"refuse={call},{error}", *WORDS[1:]] for call in calls.split(":") for error in errors.split(":")]
+
+
+def one_scene():
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         base = pathlib.Path(folder)
         bare = play("bare", base)
@@ -85,13 +93,21 @@ def main():
             print(bare[1])
             return CANNOT
         for how in ("library", "launcher"):
-            expect(play(how, base), bare, how)
+            expect(play(how, base), bare, f"{how} {' '.join(WORDS)}")
             logs = read(base / how)
-            assert logs, "no logs"
+            assert logs or SCENE == "limited", "no logs"
             check = globals().get("check_" + SCENE)
             if check:
                 check(logs)
     return 0
+
+
+def main():
+    global WORDS
+    for words in scenes():
+        WORDS = words
+        status = one_scene()
+    return status
 
 
 if __name__ == "__main__":
