@@ -119,8 +119,12 @@ class Report(Logs):
         self.unexplained("The job (pid 100 on spark-1) ended with status 3; nothing that sparkshim knows explains it")
         self.write("l", launcher(exit=0))  # the job handled it
         self.assertEqual(self.report(status=0)["verdict"], "PASS")
-        self.write("l", launcher(signal=9))
-        self.unexplained("was killed by signal 9 (Killed); nothing that sparkshim knows explains it")
+        self.write("l", launcher(signal=11))
+        self.unexplained("was killed by signal 11 (Segmentation fault); nothing that sparkshim knows explains it")
+        self.write("l", launcher(signal=9))  # said as INFO, which explains nothing
+        report = self.report(status=0)
+        self.assertEqual([(f["cause"], f["verdict"]) for f in report["findings"]], [("killed_unknown", "INFO")])
+        self.assertIn("was killed by signal 9 (Killed)", report["unexplained"][0])
         self.write("l", launcher()[:-1])
         self.unexplained("left no record of its end")
         self.write("a", [header(), refusal(4), leave(5, 3)])
@@ -351,12 +355,12 @@ class Report(Logs):
         when = "2026-11-30 03:30:07 UTC"
         self.assertEqual(rows, [["RUN", "STARTED", "VERDICT", "ENDED", "COMMAND"],
                                 ["failed", when, "FAIL", "status 1", "python train.py"],
-                                ["killed", when, "SKIP", "signal 9 (Killed)", "python train.py"],
+                                ["killed", when, "INFO", "signal 9 (Killed)", "python train.py"],
                                 ["plain", when, "SKIP", "no record", "plain?[31m job"],
                                 ["well", when, "PASS", "status 0", "python train.py"]])
         told = json.loads(self.listed("--format", "json"))["runs"]
         self.assertEqual([(r["run"], r["start"], r["verdict"], r["ended"], r["watched"]) for r in told],
-                         [("failed", T0, "FAIL", "status 1", 1), ("killed", T0, "SKIP", "signal 9 (Killed)", 0),
+                         [("failed", T0, "FAIL", "status 1", 1), ("killed", T0, "INFO", "signal 9 (Killed)", 0),
                           ("plain", T0, "SKIP", "no record", 1), ("well", T0, "PASS", "status 0", 2)])
         self.assertEqual(self.report(told[0]["run"])["path"], told[0]["path"])
         for wrong in (("failed",), ("--format", "html")):
