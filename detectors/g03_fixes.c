@@ -12,6 +12,7 @@ static void fix_reclaimable(struct finding *f, const struct g03_event *e, const 
     text_item_add(&f->fixes,
                   "load the files without mmap, or unmap them first: cache of mapped files cannot be dropped");
   words_fix_cache(&f->fixes);
+  text_item_add(&f->fixes, "or let the library drop it at a refusal and make the call again: SPARKSHIM_RELIEF=cache");
   text_item_add(&f->fixes,
                 "read large files so that they do not stay cached: O_DIRECT, or posix_fadvise DONTNEED after reading");
 }

@@ -16,8 +16,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static uint64_t page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
-
 static uint64_t all_cached(void) {
   struct fact_memory m;
   return meminfo_read(NULL, &m) ? FACT_NO_U64 : m.cached;
@@ -39,12 +37,12 @@ static void drop(int fd, const struct evict_how *how) {
 
 static void drop_counted(struct evict_file *file, int fd, const struct pagecache *before, const struct evict_how *how) {
   struct pagecache after = *before;
-  file->cached = before->cached * page_size();
+  file->cached = before->cached;
   if (!how->dry_run && before->cached) {
     drop(fd, how);
     if (pagecache_read(fd, &after)) after = *before;
   }
-  file->left = after.cached * page_size();
+  file->left = after.cached;
   file->dropped = less(file->cached, file->left);
   if (!file->left || how->dry_run)
     file->why = EVICT_FINE;

@@ -8,8 +8,9 @@
  */
 #include "alloc.h"
 
-#include "rlimits.h"
+#include "datafile.h"
 #include "meminfo.h"
+#include "rlimits.h"
 
 #include "poison.h"
 
@@ -25,7 +26,10 @@ enum {
   QUERY_EXTRAS = 20,           /* queries recorded within QUERY_US of the last, in a second */
 };
 
-static const char route_words[ROUTE_COUNT][8] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
+const char *alloc_route_word(enum alloc_route route) {
+  static const char words[ROUTE_COUNT][8] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
+  return words[route];
+}
 
 uint64_t alloc_large_at;
 
@@ -110,10 +114,11 @@ void alloc_large(enum hook_id id, enum alloc_route route, uint64_t size) {
   STORE(last[route].size, size);
   struct fact fact = {.kind = FACT_KIND_alloc_large};
   fact.u.alloc_large.call = hook_name(id);
-  fact.u.alloc_large.route = route_words[route];
+  fact.u.alloc_large.route = alloc_route_word(route);
   fact.u.alloc_large.size = size;
   read_memory(&fact.u.alloc_large.mem);
   call_observe(&fact);
+  datafile_look();
 }
 
 /* ---- refusals, and what is granted after them ---------------------------------------------------------------------- */
@@ -159,7 +164,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
   struct fact fact = {.kind = FACT_KIND_alloc_failed};
   struct fact_alloc_failed *f = &fact.u.alloc_failed;
   f->call = hook_name(id);
-  f->route = route_words[route];
+  f->route = alloc_route_word(route);
   f->size = size;
   f->result = result;
   f->repeat = repeat;
@@ -169,6 +174,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
   read_memory(&f->mem);
   __atomic_fetch_add(&recorded, 1, __ATOMIC_RELAXED);
   call_observe(&fact);
+  datafile_look();
 }
 
 /* The counter of this call and size class; when all are taken, the last one is shared. */
@@ -227,7 +233,7 @@ static void alloc_recovered(enum hook_id id, enum alloc_route route, uint64_t si
   if (all) STORE(pending[route].recorded, false);
   struct fact fact = {.kind = FACT_KIND_alloc_recovered};
   fact.u.alloc_recovered.call = hook_name(id);
-  fact.u.alloc_recovered.route = route_words[route];
+  fact.u.alloc_recovered.route = alloc_route_word(route);
   fact.u.alloc_recovered.size = size;
   __atomic_fetch_add(&recorded, 1, __ATOMIC_RELAXED);
   call_observe(&fact);
@@ -299,7 +305,7 @@ static void record_stats(enum alloc_route route) {
   struct fact fact = {.kind = FACT_KIND_alloc_stats};
   ring_counters(route, &sum);
   if (!sum.count && !sum.failed) return;
-  fact.u.alloc_stats = (struct fact_alloc_stats){.route = route_words[route],
+  fact.u.alloc_stats = (struct fact_alloc_stats){.route = alloc_route_word(route),
                                                  .count = sum.count,
                                                  .frees = sum.frees,
                                                  .failed = sum.failed,
@@ -311,6 +317,7 @@ static void record_stats(enum alloc_route route) {
 }
 
 void alloc_at_exit(void) {
+  datafile_look();
   for (struct refusals *r = refusals; r < refusals + REFUSALS; r++)
     if (LOAD(r->key) && LOAD(r->open) && LOAD(r->count))
       record_refusal((enum hook_id)((r->key - 1) / CLASSES), r->route, r->size, r->result, LOAD(r->count),

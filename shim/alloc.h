@@ -8,10 +8,12 @@
 #ifndef SPARKSHIM_ALLOC_H
 #define SPARKSHIM_ALLOC_H
 
-#include "calls.h"
+#include "relief.h"
 
 /* Requests of this many bytes take the slow way in: MemTotal / 16, 0 until MemTotal was read. */
 extern uint64_t alloc_large_at;
+
+enum { CUDA_OUT_OF_MEMORY = 2 }; /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
 
 void alloc_large(enum hook_id id, enum alloc_route route, uint64_t size);
 /* `value`: the address or handle that was granted; 0 (a request of nothing) is not kept. Leaves the call. */
@@ -26,8 +28,11 @@ void alloc_mem_query(const struct call *c, int64_t result, uint64_t free_bytes, 
 /* At the end of the process: refusals that were held back, and alloc_stats of every route that was used. */
 void alloc_at_exit(void);
 
+const char *alloc_route_word(enum alloc_route route);
+
 #define BEFORE_ALLOC(route, space, asked, granted, key) \
   const uint64_t hook_asked = (uint64_t)(asked);        \
+  const enum alloc_route hook_route = ROUTE_##route;    \
   BEFORE_ENTER(hook_asked, false)                       \
   if (unlikely(hook_on && hook_asked >= alloc_large_at)) alloc_large(id, ROUTE_##route, hook_asked);
 #define AFTER_ALLOC(route, space, asked, granted, key)                                              \
@@ -38,8 +43,18 @@ void alloc_at_exit(void);
       alloc_refused(&hook_call, ROUTE_##route, hook_asked, HOOK_ERROR);                             \
   }
 
+/* The same call once more, where that may help: at most once. */
+#define HOOK_AGAIN_ALLOC(route, space, asked, granted, key) , HOOK_AGAIN_RELIEVED
+#define HOOK_AGAIN_RELIEVED(call)                                                                                 \
+  if (unlikely(hook_result && hook_on && shim_settings.relief)) {                                                 \
+    struct relief hook_relief;                                                                                    \
+    if (relief_begin(&hook_relief, id, hook_route, hook_asked, HOOK_ERROR, (const void *)(uintptr_t)hook_real)) { \
+      hook_result = call;                                                                                         \
+      relief_end(&hook_relief, HOOK_ERROR);                                                                       \
+    }                                                                                                             \
+  }
+
 /* The size stands behind a pointer: it is read only when the call has read it too and found it good. */
-enum { CUDA_OUT_OF_MEMORY = 2 }; /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
 #define BEFORE_ALLOC_ARRAY(bytes, key) BEFORE_ENTER(0, false)
 #define AFTER_ALLOC_ARRAY(bytes, key)                                                                             \
   if (hook_on) {                                                                                                  \

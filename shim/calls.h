@@ -226,6 +226,10 @@ void coll_at_exit(void); /* nccl.c */
 #define HOOK_EXPORT_AS(function, name, node) __asm__(".symver " #function "," #name "@" node);
 #endif
 
+/* Kinds that may make the call a second time say how (alloc.h), the others nothing. */
+#define HOOK_AGAIN(kind, call) HOOK_SECOND(HOOK_AGAIN_##kind, HOOK_NOT_AGAIN, )(call)
+#define HOOK_NOT_AGAIN(call)
+
 /* One wrapper: `real_expression` finds the real function, `missing` is returned when there is none. */
 #define HOOK_FUNCTION(function, name, real_expression, missing, kind, ret, params, args) \
   SHIM_EXPORT ret function params;                                                       \
@@ -237,7 +241,8 @@ void coll_at_exit(void); /* nccl.c */
       return (ret)(missing);                                                             \
     }                                                                                    \
     BEFORE_##kind;                                                                       \
-    const ret hook_result = hook_real args;                                              \
+    ret hook_result = hook_real args;                                                    \
+    HOOK_AGAIN(kind, hook_real args)                                                     \
     AFTER_##kind;                                                                        \
     return hook_result;                                                                  \
   }

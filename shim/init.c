@@ -94,6 +94,11 @@ static bool is_skipped(void) {
   return list_has(list, str_base(text));
 }
 
+static bool env_is(const char *name, const char *wanted) {
+  const char *value = shim_env(name);
+  return value && str_equal(value, wanted);
+}
+
 static uint32_t number(const char *text, uint32_t otherwise) {
   uint32_t value = 0;
   if (!text || !*text) return otherwise;
@@ -122,6 +127,7 @@ static void settings_read(void) {
   shim_settings.stderr_on = !env_is_off("SPARKSHIM_STDERR");
   shim_settings.thread_on = !env_is_off("SPARKSHIM_THREAD");
   shim_settings.detectors = det_mask(shim_env("SPARKSHIM_DETECTORS"));
+  shim_settings.relief = env_is("SPARKSHIM_RELIEF", "cache");
   shim_settings.ring_allocs = ring_entries(number(shim_env("SPARKSHIM_RING"), RING_ALLOCS));
 }
 

@@ -231,6 +231,37 @@ void *linkmap_symbol(const char *soname, const char *node, const char *symbol) {
   return search.found;
 }
 
+static bool holds(const struct dl_phdr_info *info, uintptr_t address) {
+  for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    if (header->p_type == PT_LOAD && address - (info->dlpi_addr + header->p_vaddr) < header->p_memsz) return true;
+  }
+  return false;
+}
+
+struct sibling_search {
+  uintptr_t address;
+  const char *symbol;
+  void *found;
+};
+
+static int search_sibling(struct dl_phdr_info *info, size_t size, void *data) {
+  struct sibling_search *search = data;
+  struct linkmap_object object;
+  (void)size;
+  if (!holds(info, search->address)) return 0;
+  if (linkmap_parse(info->dlpi_addr, linkmap_dynamic(info), &object))
+    search->found = linkmap_find(&object, NULL, search->symbol);
+  return 1;
+}
+
+void *linkmap_beside(const void *addr, const char *symbol) {
+  struct sibling_search search = {.address = (uintptr_t)addr, .symbol = symbol};
+  if (!linkmap_init()) return NULL;
+  shim_real.dl_iterate_phdr(search_sibling, &search);
+  return search.found;
+}
+
 struct address_search {
   uintptr_t address;
   char *path;
@@ -241,15 +272,10 @@ struct address_search {
 static int search_address(struct dl_phdr_info *info, size_t size, void *data) {
   struct address_search *search = data;
   (void)size;
-  for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    uintptr_t start = info->dlpi_addr + header->p_vaddr;
-    if (header->p_type != PT_LOAD || search->address - start >= header->p_memsz) continue;
-    search->offset = search->address - info->dlpi_addr;
-    str_copy(search->path, search->size, info->dlpi_name);
-    return 1;
-  }
-  return 0;
+  if (!holds(info, search->address)) return 0;
+  search->offset = search->address - info->dlpi_addr;
+  str_copy(search->path, search->size, info->dlpi_name);
+  return 1;
 }
 
 bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset) {

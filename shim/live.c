@@ -17,7 +17,7 @@
 
 #include "poison.h"
 
-enum { FREE = 0, BUSY = 1, ROUTE_SHIFT = 56 };
+enum { FREE = 0, BUSY = 1, ROUTE_SHIFT = 56, SPACE_SHIFT = 60 };
 
 struct live_slot {
   uint64_t key;
@@ -186,4 +186,23 @@ bool live_remove(uint64_t key, struct live_entry *ret_entry) {
   if (!take(&home, key, &value)) return false;
   *ret_entry = unpack(value);
   return true;
+}
+
+static bool line_overlaps(const struct live_line *line, enum live_space space, uint64_t start, uint64_t end) {
+  for (unsigned i = 0; i < LIVE_LINE_ENTRIES; i++) {
+    uint64_t key = __atomic_load_n(&line->entry[i].key, __ATOMIC_ACQUIRE);
+    uint64_t from = key ^ live_key(space, 0);
+    if (from >> SPACE_SHIFT) continue; /* of another space, or free */
+    if (from < end && from + unpack(__atomic_load_n(&line->entry[i].value, __ATOMIC_RELAXED)).size > start) return true;
+  }
+  return false;
+}
+
+bool live_overlaps(enum live_space space, uint64_t start, uint64_t end) {
+  const struct live_line *far = far_table();
+  for (uint32_t i = 0; i < LIVE_NEAR_LINES; i++)
+    if (line_overlaps(&near_lines[i], space, start, end)) return true;
+  for (uint32_t i = 0; far && i < LIVE_FAR_LINES; i++)
+    if (line_overlaps(&far[i], space, start, end)) return true;
+  return false;
 }

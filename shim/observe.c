@@ -4,7 +4,6 @@
  * is only tried: a thread that does not get it within 10 ms leaves the judging to report, which reads the same
  * record. Nothing here allocates, calls libc or touches errno.
  */
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -263,19 +262,6 @@ static const char *kernel_release(void) {
   return proc_text_read(shim_settings.root, path, about.kernel, sizeof(about.kernel)) > 0 ? about.kernel : NULL;
 }
 
-static uint64_t page_size(void) {
-  enum { PAIRS = 64 };
-  uint64_t vector[2 * PAIRS];
-  long n;
-  int fd = sys_open("/proc/self/auxv", O_RDONLY | O_CLOEXEC, 0);
-  if (fd < 0) return FACT_NO_U64;
-  n = sys_read(fd, vector, sizeof(vector));
-  sys_close(fd);
-  for (long i = 0; i + 1 < n / (long)sizeof(vector[0]); i += 2)
-    if (vector[i] == AT_PAGESZ) return vector[i + 1];
-  return FACT_NO_U64;
-}
-
 static void header_write(const char *run_from, const char *ring_name, const struct procstat *self) {
   struct fact fact = {.kind = FACT_KIND_header};
   struct fact_header *h = &fact.u.header;
@@ -295,7 +281,7 @@ static void header_write(const char *run_from, const char *ring_name, const stru
   h->machine = sys_call6(SYS_uname, (long)&about.uts, 0, 0, 0, 0, 0) < 0 ? NULL : about.uts.machine;
   h->ring = ring_name;
   h->kernel = kernel_release();
-  h->page_size = page_size();
+  h->page_size = proc_page_size();
   ranks_into(h);
   h->detectors_off = shim_env("SPARKSHIM_DETECTORS");
   h->simulated = shim_settings.root != NULL;

@@ -3,7 +3,7 @@
  * This code runs inside somebody else's process, in their threads, under their locks, at moments they
  * chose. The rules (each has a public scar behind it, see docs/internals.md):
  *  - Fail open: if anything is odd, pass the call through, for ever. Never exit, abort, change a return
- *    value, an argument, errno, dlerror's text or an exit status.
+ *    value, an argument, errno, dlerror's text or an exit status. (relief.h, opt-in, is the one exception.)
  *  - libc only, and of it nothing that can be interposed: system calls through probe/core/sys.h, strings
  *    through sys.h, loader functions through the pointers in shim_real (found by walking the link map).
  *    No malloc, no stdio, no getenv, no locks that an application thread could wait on.
@@ -81,6 +81,7 @@ struct shim_settings {
   bool thread_on;       /* SPARKSHIM_THREAD != 0 */
   uint32_t detectors;   /* det_mask() of SPARKSHIM_DETECTORS */
   uint32_t ring_allocs; /* entries of the allocation ring */
+  bool relief;          /* SPARKSHIM_RELIEF is "cache" */
   bool injected;        /* loaded by the driver (CUDA_INJECTION64_PATH): nothing is interposed */
 };
 extern struct shim_settings shim_settings;
@@ -110,6 +111,8 @@ void *linkmap_symbol(const char *soname, const char *node, const char *symbol);
 extern uint32_t shim_objects;
 /* Path of the object that holds `addr`, and the offset of addr from its base; false when there is none. */
 bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset);
+/* The address of `symbol` in the object that holds `addr`, NULL when there is none. The same lock. */
+void *linkmap_beside(const void *addr, const char *symbol);
 
 /* ---- loads (dl.c, ledger.c) ---------------------------------------------------------------------------- */
 /* Call at the entry of a hooked call while shim_thread.asked is set: finds out whether the object that this thread

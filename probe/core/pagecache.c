@@ -1,8 +1,11 @@
 /* pagecache.c - see pagecache.h. Runs in the preloaded library and in the program. */
 #include "pagecache.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
+#include "fact.h"
+#include "procstat.h"
 #include "sys.h"
 
 #ifndef SYS_cachestat
@@ -18,7 +21,9 @@ int pagecache_read(int fd, struct pagecache *out) {
   } counts = {0, 0, 0, 0, 0};
   long result = sys_call6(SYS_cachestat, fd, (long)&whole, (long)&counts, 0, 0, 0);
   if (result < 0) return (int)result;
-  *out = (struct pagecache){counts.cache, counts.dirty + counts.writeback};
+  uint64_t page = proc_page_size();
+  if (page == FACT_NO_U64) return -ENODATA;
+  *out = (struct pagecache){counts.cache * page, (counts.dirty + counts.writeback) * page};
   return 0;
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Pages of the kernel's page size. */
+/* Bytes, whole pages. */
 struct pagecache {
   uint64_t cached;
   uint64_t dirty; /* of these: changed, or being written just now */

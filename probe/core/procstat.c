@@ -4,8 +4,10 @@
  */
 #include "procstat.h"
 
+#include <elf.h>
 #include <fcntl.h>
 
+#include "fact.h"
 #include "sys.h"
 
 enum { NOT_STAT = -22 };
@@ -129,4 +131,25 @@ int procstat_read(int pid, struct procstat *out) {
   char path[64], text[1024];
   long n = read_whole(proc_path(pid, "stat", path, sizeof(path)), text, sizeof(text));
   return n < 0 ? (int)n : procstat_parse(text, out);
+}
+
+static uint64_t read_page_size(void) {
+  enum { PAIRS = 64 };
+  uint64_t vector[2 * PAIRS];
+  int fd = sys_open("/proc/self/auxv", O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return FACT_NO_U64;
+  long n = sys_read(fd, vector, sizeof(vector));
+  sys_close(fd);
+  for (long i = 0; i + 1 < n / (long)sizeof(vector[0]); i += 2)
+    if (vector[i] == AT_PAGESZ) return vector[i + 1];
+  return FACT_NO_U64;
+}
+
+uint64_t proc_page_size(void) {
+  static uint64_t known; /* 0: not read yet */
+  uint64_t size = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (size) return size;
+  size = read_page_size();
+  if (size != FACT_NO_U64) __atomic_store_n(&known, size, __ATOMIC_RELAXED);
+  return size;
 }

@@ -27,6 +27,9 @@ long proc_text_read(const char *root, const char *path, char *out, size_t size);
  * 2 KiB is left out. Some 0.1 us a mapping, and the process's memory map is locked for as long as a page of text takes. */
 bool proc_mapped(int pid, bool (*see)(const char *path, void *arg), void *arg);
 
+/* The kernel's page size in bytes, from the auxiliary vector in /proc/self/auxv; FACT_NO_U64 when that cannot be read. */
+uint64_t proc_page_size(void);
+
 /* "/proc/<pid>/<name>" into out[size], "/proc/self/<name>" for pid 0. Returns out. */
 const char *proc_path(int pid, const char *name, char *out, size_t size);
 

@@ -1,7 +1,5 @@
 """evict: what it takes out of the page cache is counted by the test itself, with cachestat(2)."""
-import ctypes
 import json
-import mmap
 import os
 import signal
 import socket
@@ -9,43 +7,22 @@ import subprocess
 import sys
 import unittest
 
-from common import Case, EMULATOR, SPARKSHIM
+from common import Case, EMULATOR, SOURCE, SPARKSHIM
 
-CACHESTAT = 451  # since Linux 6.5, the same number on every machine
+sys.path.insert(0, os.path.join(SOURCE, "tests", "lib"))
+from page_cache import cached, file_system, reason_not_to_test  # noqa: E402
+
 NOBODY = 65534
 MIB = 1 << 20
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def cached(path):
-    """Bytes of the file that are in the page cache; None where the kernel does not tell."""
-    whole, counts = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
-    with open(path, "rb") as file:
-        if libc.syscall(CACHESTAT, file.fileno(), whole, counts, 0) < 0:
-            return None
-    return counts[0] * mmap.PAGESIZE
-
-
-def file_system(path):
-    """Type of the file system that holds `path`."""
-    best = ("", "")
-    with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        for line in mounts:
-            _, where, kind = line.split()[:3]
-            if os.path.realpath(path).startswith(where) and len(where) >= len(best[0]):
-                best = (where, kind)
-    return best[1]
 
 
 @unittest.skipIf(EMULATOR, "the emulator does not know cachestat(2)")
 class Evict(Case):
     def setUp(self):
         super().setUp()
-        kind = file_system(self.state)
-        if kind in ("tmpfs", "ramfs"):
-            self.skipTest(f"the temporary folder lies on {kind}: it has no page cache that could go")
-        if cached(__file__) is None:
-            self.skipTest("this kernel has no cachestat(2), or does not tell this user")
+        reason = reason_not_to_test(self.state)
+        if reason:
+            self.skipTest(reason)
 
     def file(self, name, size=32 * MIB, sync=True):
         path = os.path.join(self.state, name)

@@ -4,11 +4,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "alloc.h"
 #include "calls.h"
+#include "hooks.h"
 
 /* ---- stand-ins for the rest of the library ------------------------------------------------------------------------- */
 __thread struct shim_thread shim_thread;
@@ -62,6 +67,17 @@ void *linkmap_symbol(const char *soname, const char *node, const char *symbol) {
   if (!strcmp(symbol, "cuMemcpyHtoD_v2_ptds")) return &exports[3];
   return NULL;
 }
+static int forgotten;
+static int last_error(void) {
+  forgotten++;
+  return 2;
+}
+static bool has_last_error = true;
+void *linkmap_beside(const void *addr, const char *symbol) {
+  (void)addr;
+  return has_last_error && !strcmp(symbol, "cudaGetLastError") ? (void *)(uintptr_t)last_error : NULL;
+}
+enum hook_lib hook_library(enum hook_id id) { return id == HOOK_ID_cudaMalloc ? HOOK_LIB_CUDART : HOOK_LIB_DRIVER; }
 static enum hook_id handed_for;
 void *hook_for(enum hook_id id, void *real) {
   (void)real;
@@ -79,16 +95,18 @@ const char *hook_name(enum hook_id id) {
 }
 
 /* ---- a runtime that says what it is told ------------------------------------------------------------------------ */
-static int answer;
+static int answer, later_answer; /* of the first call, and of the second when it is made again */
 static void *answer_ptr;
 int hook_cudaMalloc__any(void **ptr, size_t size);
 int hook_cudaFree__any(void *ptr);
 int hook_cudaMemGetInfo__any(size_t *free_bytes, size_t *total_bytes);
 static int real_malloc(void **ptr, size_t size) {
+  int now = answer;
   (void)size;
   calls_real++;
-  if (!answer) *ptr = answer_ptr;
-  return answer;
+  if (!now) *ptr = answer_ptr;
+  answer = later_answer;
+  return now;
 }
 static int real_free(void *ptr) {
   (void)ptr;
@@ -102,7 +120,7 @@ static int real_mem_get_info(size_t *free_bytes, size_t *total_bytes) {
 }
 static int do_malloc(int result, uintptr_t ptr, size_t size) {
   void *out = NULL;
-  answer = result, answer_ptr = (void *)ptr;
+  answer = later_answer = result, answer_ptr = (void *)ptr;
   shim_thread.real = (void *)(uintptr_t)real_malloc;
   return hook_cudaMalloc__any(&out, size);
 }
@@ -331,6 +349,145 @@ static void right_variant_of_a_looked_up_name(void **unused) {
   assert_int_equal(looked_up("cuDeviceGetAttribute", 12000, 12000, 0, other), HOOK_NONE);
 }
 
+/* ---- SPARKSHIM_RELIEF=cache ---------------------------------------------------------------------------------------- */
+/* Asks for 64 GiB, is refused, and is answered `later` if it is asked again. Returns how often the real function ran. */
+static int ask_twice(int first, int later, int *ret_result) {
+  void *out = NULL;
+  int before = calls_real;
+  answer = first, later_answer = later, answer_ptr = (void *)0x9000;
+  shim_thread.real = (void *)(uintptr_t)real_malloc;
+  *ret_result = hook_cudaMalloc__any(&out, (size_t)64 << 30);
+  assert_true(out == (*ret_result ? NULL : (void *)0x9000));
+  if (!*ret_result) do_free(0, 0x9000);
+  return calls_real - before;
+}
+
+/* The machine as the library is to see it, GiB. */
+static void machine(unsigned free_gib, unsigned available, unsigned cached) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/proc/meminfo", shim_settings.root);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fprintf(file, "MemTotal: %u kB\nMemFree: %u kB\nMemAvailable: %u kB\nCached: %u kB\n", 122U << 20, free_gib << 20,
+          available << 20, cached << 20);
+  fclose(file);
+}
+
+static char root[] = "/tmp/sparkshim-unit-XXXXXX";
+
+static int relief_setup(void **unused) {
+  char path[64];
+  (void)unused;
+  assert_non_null(mkdtemp(root));
+  snprintf(path, sizeof path, "%s/proc", root);
+  assert_int_equal(mkdir(path, 0700), 0);
+  shim_settings.root = root;
+  clock_init(NULL);
+  machine(2, 112, 110);
+  return 0;
+}
+
+static int relief_teardown(void **unused) {
+  char path[64];
+  (void)unused;
+  snprintf(path, sizeof path, "%s/proc/meminfo", root);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/proc", root);
+  rmdir(path);
+  rmdir(root);
+  shim_settings.root = NULL;
+  shim_settings.relief = false;
+  return 0;
+}
+
+static void relief_is_off_unless_asked_for(void **unused) {
+  (void)unused;
+  int result;
+  assert_int_equal(ask_twice(2, 0, &result), 1);
+  assert_int_equal(result, 2);
+  assert_int_equal(count(FACT_KIND_relief), 0);
+}
+
+static void relief_makes_the_call_again(void **unused) {
+  (void)unused;
+  int result, forgotten_before = forgotten;
+  unsigned refused = count(FACT_KIND_alloc_failed);
+  shim_settings.relief = true;
+  assert_int_equal(ask_twice(2, 0, &result), 2);
+  assert_int_equal(result, 0);
+  assert_int_equal(forgotten, forgotten_before + 1); /* the runtime's next check sees no error */
+  assert_int_equal(count(FACT_KIND_alloc_failed), refused);
+  const struct fact *told = NULL;
+  for (unsigned i = 0; i < made; i++)
+    if (facts[i].kind == FACT_KIND_relief) told = &facts[i];
+  assert_non_null(told);
+  assert_int_equal(told->u.relief.result, 0);
+  assert_int_equal(told->u.relief.size, (uint64_t)64 << 30);
+  assert_int_equal(told->u.relief.mem.free, (uint64_t)2 << 30);
+  assert_int_equal(slot.call, 0);
+  assert_int_equal(shim_thread.depth, 0);
+}
+
+static void relief_only_where_cache_is_in_the_way(void **unused) {
+  (void)unused;
+  static const struct {
+    int first;
+    unsigned free_gib, available, cached;
+  } no[] = {{1, 2, 112, 110}, /* an error that is not about memory */
+            {700, 2, 112, 110},
+            {2, 80, 112, 32}, /* free already */
+            {2, 2, 40, 38},   /* not enough cache */
+            {2, 2, 112, 20}}; /* what could be had is not page cache */
+  int result;
+  for (unsigned i = 0; i < sizeof no / sizeof no[0]; i++) {
+    machine(no[i].free_gib, no[i].available, no[i].cached);
+    assert_int_equal(ask_twice(no[i].first, 0, &result), 1);
+    assert_int_equal(result, no[i].first);
+  }
+  machine(2, 112, 110);
+  has_last_error = false; /* the first answer could not be forgotten */
+  assert_int_equal(ask_twice(2, 0, &result), 1);
+  has_last_error = true;
+  assert_int_equal(ask_twice(2, 0, &result), 2);
+}
+
+static void second_refusal_is_passed_on(void **unused) {
+  (void)unused;
+  int result, forgotten_before = forgotten;
+  unsigned relieved = count(FACT_KIND_relief);
+  assert_int_equal(ask_twice(2, 701, &result), 2);
+  assert_int_equal(result, 701); /* the answer of the second call, whatever it is */
+  assert_int_equal(forgotten, forgotten_before);
+  assert_int_equal(count(FACT_KIND_relief), relieved + 1);
+  assert_int_equal(ask_twice(2, 0, &result), 1); /* it did not help: not at every refusal from now on */
+  assert_int_equal(result, 2);
+  assert_int_equal(slot.call, 0);
+}
+
+static void registered_memory_is_found(void **unused) {
+  (void)unused;
+  struct live_entry old, entry = {1 << 20, ROUTE_PINNED};
+  uint64_t at = 0x7f0000000000;
+  live_insert(live_key(LIVE_REGISTERED, at), entry, &old);
+  live_insert(live_key(LIVE_ADDRESS, 0x7e0000000000), entry, &old);
+  assert_true(live_overlaps(LIVE_REGISTERED, at, at + 1));
+  assert_true(live_overlaps(LIVE_REGISTERED, at + (1 << 20) - 1, at + (1 << 21)));
+  assert_true(live_overlaps(LIVE_REGISTERED, at - 10, at + (1 << 21)));
+  assert_false(live_overlaps(LIVE_REGISTERED, at - 10, at));
+  assert_false(live_overlaps(LIVE_REGISTERED, at + (1 << 20), at + (1 << 21)));
+  assert_false(live_overlaps(LIVE_REGISTERED, 0x7e0000000000, 0x7e0000000001)); /* of another space */
+  live_remove(live_key(LIVE_REGISTERED, at), &old);
+  assert_false(live_overlaps(LIVE_REGISTERED, at, at + 1));
+}
+
+static int relief_tests(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(relief_is_off_unless_asked_for), cmocka_unit_test(relief_makes_the_call_again),
+      cmocka_unit_test(relief_only_where_cache_is_in_the_way), cmocka_unit_test(second_refusal_is_passed_on),
+      cmocka_unit_test(registered_memory_is_found)};
+  return cmocka_run_group_tests(tests, relief_setup, relief_teardown);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(first_allocation_reads_memory_once),
                                      cmocka_unit_test(failed_free_keeps_what_is_held),
@@ -344,5 +501,5 @@ int main(void) {
                                      cmocka_unit_test(queries_are_told_when_they_are_news),
                                      cmocka_unit_test(inner_calls_do_not_count),
                                      cmocka_unit_test(right_variant_of_a_looked_up_name)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL) + relief_tests();
 }

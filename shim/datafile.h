@@ -1,0 +1,33 @@
+/* datafile.h - the large files that this job reads: which are mapped or open now.
+ *
+ * Reading is not hooked: who wraps open and read is in every process's way. The files are looked for at moments when memory is
+ * read anyway, so a file that was opened and closed in between is missed. Slow path only; no allocation, no lock.
+ */
+#ifndef SPARKSHIM_DATAFILE_H
+#define SPARKSHIM_DATAFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mappings.h"
+
+enum {
+  DATAFILE_LEAST = 64 << 20,   /* bytes: smaller files do not fill a Spark */
+  DATAFILE_MAPPING = 16 << 20, /* bytes of one mapping */
+  DATAFILE_PATH = 2048,
+};
+
+/* A descriptor of the file at `path`, for the caller to close, when it is a large regular file with a disk behind it and no ELF
+ * object; else negative. Nothing but such a file is opened. */
+int datafile_open(const char *path, uint64_t *ret_size);
+
+/* May this mapping be one of a data file? Not executable, large enough, with a path. */
+bool datafile_is_mapping(const struct mapping *m);
+
+/* Shows `see` the path of each large regular file that is open for reading only. Stops when it says true. */
+void datafile_each_open(bool (*see)(const char *path, void *arg), void *arg);
+
+/* Records those that are mapped or open now and were not recorded yet: facts data_file, at most 256 in a process. */
+void datafile_look(void);
+
+#endif
