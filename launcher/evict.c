@@ -1,13 +1,16 @@
-/* evict.c - `sparkshim evict PATH...`: gives the page cache of files back, without root.
+/* evict.c - `sparkshim evict PATH... | --run RUN`: gives the page cache of files back, without root.
  *
  * On GB10 page cache is memory that CUDA is told it does not have, and `drop_caches` is root's and for all files. Here
- * the user names the files. What each call gave is measured, never believed (pagecache.h).
+ * the user names the files, or the run that has read them. What each call gave is measured, never believed (pagecache.h).
  */
 #include "evict.h"
 #include "fact.h"
 #include "json_value.h"
 #include "launcher.h"
 #include "meminfo.h"
+#include "rundir.h"
+#include "runlog.h"
+#include "runs.h"
 #include "text.h"
 
 #include <errno.h>
@@ -141,6 +144,24 @@ static void consider_named(struct walk *w, const char *path) {
     consider_folder(w, path);
   else
     consider(w, path, true);
+}
+
+/* The data files that processes of the run on this host had mapped or open. */
+static void consider_run(struct walk *w, const char *name) {
+  char path[PATH_MAX], host[RUN_HOST];
+  struct runlog run = {.processes = 0};
+  size_t before = w->files;
+  if (!runs_find(name, path)) return;
+  int error = runlog_read(&run, path);
+  if (error) say("cannot read %s: %s", path, strerror(-error));
+  rundir_host(host);
+  for (size_t i = 0; i < run.processes; i++) {
+    const struct process *p = &run.process[i];
+    for (size_t k = 0; k < p->data_files && p->host && !strcmp(p->host, host); k++)
+      consider(w, p->data_file[k].path, true);
+  }
+  if (!error && w->files == before) say("no data file was found mapped or open by a process of this run on %s", host);
+  runlog_free(&run);
 }
 
 /* ---- what stays --------------------------------------------------------------------------------------------------------- */
@@ -302,7 +323,7 @@ static void print_json(const struct walk *w, uint64_t free_before, uint64_t free
 
 static void usage(FILE *to) {
   fputs(
-      "Usage: sparkshim evict [--dry-run] [--sync] [--json] PATH...\n\n"
+      "Usage: sparkshim evict [--dry-run] [--sync] [--json] PATH...|--run RUN\n\n"
       "Takes the named files, and those in the named folders, out of the page cache, so that CUDA finds the memory\n"
       "free. Nothing is lost: whoever reads a file again gets it from the disk. Nobody needs to be root; what others\n"
       "have mapped stays, and is said.\n\n"
@@ -321,17 +342,17 @@ static uint64_t mem_free(void) {
 }
 
 int verb_evict(int argc, char **argv) {
-  static const struct option options[] = {{"dry-run", no_argument, NULL, 'n'},
-                                          {"sync", no_argument, NULL, 's'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"run", required_argument, NULL, 'r'}, {"dry-run", no_argument, NULL, 'n'},
+                                          {"sync", no_argument, NULL, 's'},      {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
   struct walk w = {.files = 0};
+  const char *run = NULL;
   bool json = false;
   int option;
   optind = 1;
-  while ((option = getopt_long(argc, argv, "nsjh", options, NULL)) != -1) {
+  while ((option = getopt_long(argc, argv, "r:nsjh", options, NULL)) != -1) {
     switch (option) {
+    case 'r': run = optarg; break;
     case 'n': w.how.dry_run = true; break;
     case 's': w.how.sync = true; break;
     case 'j': json = true; break;
@@ -339,11 +360,12 @@ int verb_evict(int argc, char **argv) {
     default: usage(stderr); return STATUS_LAUNCHER_FAILED;
     }
   }
-  if (optind == argc) {
+  if (optind == argc && !run) {
     usage(stderr);
     return STATUS_LAUNCHER_FAILED;
   }
   uint64_t before = mem_free();
+  if (run) consider_run(&w, run);
   for (int i = optind; i < argc; i++) consider_named(&w, argv[i]);
   look_again(&w);
   find_mappers(&w);

@@ -103,6 +103,12 @@ static void on_header(struct process *p, const struct fact_header *h) {
   p->own.detectors = p->merged.detectors = det_mask(h->detectors_off);
 }
 
+static void on_data_file(struct process *p, const struct fact_data_file *file) {
+  if (!file->path) return;
+  p->data_file = grow(p->data_file, p->data_files, sizeof *p->data_file);
+  p->data_file[p->data_files++] = (struct data_file){copy(file->path), file->size};
+}
+
 static void on_alloc_stats(struct process *p, const struct fact_alloc_stats *s) {
   size_t i = 0;
   while (i < p->allocations && strcmp(p->allocation[i].route, s->route ? s->route : "")) i++;
@@ -253,6 +259,7 @@ static struct process *on_fact(struct runlog *run, struct process *p, const stru
   case FACT_KIND_job_start:
   case FACT_KIND_job_end: on_job_record(run, p, fact); break;
   case FACT_KIND_alloc_stats: on_alloc_stats(p, &fact->u.alloc_stats); break;
+  case FACT_KIND_data_file: on_data_file(p, &fact->u.data_file); break;
   case FACT_KIND_exit: on_exit_record(p, fact); break;
   default: break;
   }
@@ -561,7 +568,8 @@ void runlog_free(struct runlog *run) {
   for (size_t i = 0; i < run->processes; i++) {
     struct process *p = &run->process[i];
     free(p->path), free(p->host), free(p->boot_id), free(p->exe), free(p->argv), free(p->cwd), free(p->version);
-    free(p->difference), free(p->logged);
+    for (size_t k = 0; k < p->data_files; k++) free(p->data_file[k].path);
+    free(p->data_file), free(p->difference), free(p->logged);
     judged_free(&p->own), judged_free(&p->merged), fact_list_free(&p->seen);
   }
   for (size_t i = 0; i < run->jobs; i++) free(run->job[i].host), free(run->job[i].argv);

@@ -36,6 +36,12 @@ struct allocation_row {
   uint64_t count, frees, failed, bytes, live, peak, untracked;
 };
 
+/* A large file that the process had mapped or open. */
+struct data_file {
+  char *path;
+  uint64_t size;
+};
+
 struct process {
   char *path;    /* of its log */
   bool launcher; /* the file is the launcher's: job_start, job_end, what it saw of the machine */
@@ -55,6 +61,8 @@ struct process {
   char last_call[64];
   struct allocation_row allocation[RUNLOG_ROUTES];
   size_t allocations;
+  struct data_file *data_file;
+  size_t data_files;
   struct process_finding *finding; /* judged with the launcher's facts; owned by `own` or `merged` */
   size_t findings;
   struct difference *difference;

@@ -156,7 +156,9 @@ static void record_holding(const char *why, uint64_t size) {
 }
 
 static void record_growth(uint64_t size) {
-  if (__atomic_exchange_n(&ring_grown, 0, __ATOMIC_RELAXED)) record_holding("growth", size);
+  if (!__atomic_exchange_n(&ring_grown, 0, __ATOMIC_RELAXED)) return;
+  record_holding("growth", size);
+  datafile_look();
 }
 
 static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t size, int64_t result, uint64_t repeat,

@@ -119,11 +119,13 @@ class Evict(Case):
         self.assertEqual(files["round"]["error"], os.strerror(40))  # ELOOP
 
     def test_small_files_are_counted(self):
-        for i in range(300):
-            self.file(f"many/{i}", MIB)
+        paths = [self.file(f"many/{i}", MIB) for i in range(300)]
         result = self.evict(os.path.join(self.state, "many"))
         self.assertEqual((result.returncode, len(result.stdout.splitlines())), (0, 1))
-        self.assertRegex(result.stdout.decode(), r"^in all: 0\.3 GiB dropped; 300 files, 300 small ones are not listed; MemFree ")
+        # Under pressure the kernel may have taken one or the other by itself.
+        self.assertRegex(result.stdout.decode(), r"^in all: 0\.3 GiB dropped; 300 files, (\d+ of them had nothing cached, )?"
+                         r"\d+ small ones are not listed; MemFree ")
+        self.assertEqual(sum(map(cached, paths)), 0)
 
     def test_what_is_no_file_is_not_opened(self):
         fifo = os.path.join(self.state, "fifo")

@@ -214,6 +214,25 @@ def case_file_of_somebody_else(place):
     assert cached(files["shared"]) >= SIZE and cached(files["open"]) == 0, {h: cached(p) for h, p in files.items()}
 
 
+def case_evict_of_a_run(place):
+    """`sparkshim evict --run` drops what the job had mapped and open, also what it had opened while it took memory."""
+    files = {how: place.file(how) for how in ("shared", "open")}
+    other = place.file("other")
+    place.run([*(f"{how}:{path}" for how, path in files.items()), "malloc:1"], refused=(), relief=None)
+    assert all(cached(path) >= SIZE for path in files.values())
+    env = {"PATH": os.environ["PATH"], "SPARKSHIM_DIR": str(place.folder / "state")}
+    (run,) = (place.folder / "state/runs").iterdir()
+
+    def evict(*words):
+        return subprocess.run([str(BUILD / "bin/sparkshim"), "evict", *words], env=env, capture_output=True, text=True, timeout=60)
+    done = evict("--json", "--run", run.name)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0 and sorted(pathlib.Path(f["path"]).name for f in answer["files"]) == ["open", "shared"], done
+    assert [cached(path) for path in files.values()] == [0, 0] and cached(other) >= SIZE
+    done = evict("--run", "no such run")
+    assert done.returncode == 3 and "there is no run 'no such run'" in done.stderr, done
+
+
 def serve_meminfo(path, figures):
     """Every reader of the FIFO gets what figures() says at that moment."""
     def serve():
