@@ -48,8 +48,9 @@ static char *texts[256];
 static unsigned n_texts;
 static const char *take_str(struct stream *s) {
   static const char *const often[] = {
-      "device",           "managed",     "pinned",         "pool",   "vmm",    "array",        "nccl", "cudaMalloc",
-      "cudaHostRegister", "cuMemCreate", "cudaMemGetInfo", "cgroup", "raylet", "systemd-oomd", ""};
+      "device",     "managed",          "pinned",      "pool",           "vmm",     "array",    "nccl",
+      "cudaMalloc", "cudaHostRegister", "cuMemCreate", "cudaMemGetInfo", "cgroup",  "raylet",   "systemd-oomd",
+      "",           "processes",        "compute",     "graphics",       "service", "preflight"};
   uint8_t how = byte(s);
   if (how < 180) return often[how % (sizeof often / sizeof *often)];
   if (how < 200 || n_texts == sizeof texts / sizeof *texts) return NULL;
