@@ -78,6 +78,17 @@ static uint64_t meanwhile(const struct g03_growth *g, uint64_t (*one)(const stru
   return num_less(other(&to), other(&from));
 }
 
+/* The most that it grew at once. */
+static uint64_t largest_step(const struct g03_growth *g, uint64_t (*one)(const struct g03_point *)) {
+  struct g03_point start = {g->base.device, g->base.pinned, g->base.host};
+  uint64_t last = one(&start), largest = 0;
+  for (unsigned i = 0; i < g->n_points; i++) {
+    largest = num_max(largest, num_less(one(&g->point[i]), last));
+    last = one(&g->point[i]);
+  }
+  return largest;
+}
+
 /* ---- rounds ------------------------------------------------------------------------------------------- */
 
 static void note_size(struct g03_growth *g, uint64_t size) {
@@ -142,18 +153,21 @@ static uint64_t grown_after_pinned(const struct g03_growth *g) {
   return 0;
 }
 
-/* Much pinned memory, got while device memory stayed as it was, and hardly any device memory after that. */
+/* Much pinned memory, got while device memory stayed as it was, and hardly any device memory after that; and what
+ * others took meanwhile is less. */
 static bool is_pinned(const struct g03_growth *g, const struct fact_memory *m) {
   uint64_t pinned = num_less(g->last.pinned, g->base.pinned);
-  return pinned >= m->total / 8 && pinned >= fallen(&g->base, m) / 3 &&
-         meanwhile(g, pinned_of, device_of) <= pinned / 8 && grown_after_pinned(g) <= pinned / 4;
+  uint64_t not_device = num_less(fallen(&g->base, m), num_less(g->last.device, g->base.device));
+  return pinned >= m->total / 8 && pinned >= not_device / 2 && meanwhile(g, pinned_of, device_of) <= pinned / 8 &&
+         grown_after_pinned(g) <= pinned / 4;
 }
 
-/* Much of both, and most of the host memory came while the device memory came. */
+/* Much of both, and the host memory came while the device memory came, bit by bit. */
 static bool is_double(const struct g03_growth *g, const struct fact_memory *m) {
   uint64_t device = num_less(g->last.device, g->base.device), fell = fallen(&g->base, m);
   uint64_t host = num_plus(num_less(g->last.pinned, g->base.pinned), num_less(g->last.host, g->base.host));
-  return host >= m->total / 8 && device >= fell / 4 && host >= fell / 4 && meanwhile(g, device_of, host_of) >= host / 3;
+  return host >= m->total / 8 && device >= fell / 4 && host >= fell / 4 &&
+         meanwhile(g, device_of, host_of) >= host / 3 && largest_step(g, host_of) <= host / 2;
 }
 
 static enum confidence lesser(enum confidence a, enum confidence b) { return a < b ? a : b; }

@@ -9,6 +9,9 @@
 void gb10sim_advance(uint64_t us);
 /* Passes a named point: the scenario's "at mark NAME" lines become due. */
 void gb10sim_mark(const char *name);
+/* The job has touched so much anonymous memory for the first time (below 0: has given it back). Jobs of a hundred GiB say so
+ * instead of doing it. 0, or -1 when the machine does not have it: a real program would be killed or stand still. */
+int gb10sim_touch(int64_t bytes);
 
 /* Launch geometry of a kernel that has a host version; `args` are the launch's argument pointers. */
 struct gb10sim_launch {

@@ -12,10 +12,14 @@
  *   budget:PERCENT asks, and takes this part of the free figure with the first call
  *   work           fills device memory
  *   step:TIME      works, and does something else for this long (simulated)
+ *   round          works as a training step does: data from the host, work, waiting for the result
+ *   stage:SIZE, unstage:SIZE   takes anonymous memory, gives it back; status 1 when there is none
+ *   communicator, communicator!   NCCL's, of one rank
  *   free, free-all gives back the latest piece, or all
  *   sleep:TIME     waits in simulated time (us ms s m h), mark:NAME passes a mark of the scenario
  *   exit:N, abort  ends
- * Any word may end in *N: that many times. SIZE has a unit: B KiB MiB GiB. What happens is printed to stdout
+ * Words joined by commas are done in turn, and any word or such a row may end in *N: that many times. SIZE has a unit: B
+ * KiB MiB GiB; behind it % stands for another size at each call, up to half as much again. What happens is printed to stdout
  * without addresses, so that two runs can be compared.
  */
 #define _GNU_SOURCE
@@ -122,6 +126,30 @@ static void allocate(const struct job_call *call, uint64_t size, enum on_refusal
   give_up("out of memory");
 }
 
+/* Data that is read before it is copied. The simulator is told; elsewhere nothing happens. */
+static void stage(int64_t bytes) {
+  int (*touch)(int64_t) = (int (*)(int64_t))dlsym(RTLD_DEFAULT, "gb10sim_touch");
+  int rc = touch ? touch(bytes) : 0;
+  printf("stage %lld -> %d\n", (long long)bytes, rc);
+  if (rc) give_up("cannot allocate memory");
+}
+
+/* As PyTorch has it: NCCL is loaded when it is needed, and its functions are looked up in it. */
+static void communicate(bool must) {
+  struct unique_id {
+    char bytes[128]; /* ncclUniqueId: NCCL_UNIQUE_ID_BYTES of nccl.h */
+  } id;
+  void *comm = NULL, *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  int (*get_id)(struct unique_id *) = nccl ? (int (*)(struct unique_id *))dlsym(nccl, "ncclGetUniqueId") : NULL;
+  int (*init)(void **, int, struct unique_id,
+              int) = nccl ? (int (*)(void **, int, struct unique_id, int))dlsym(nccl, "ncclCommInitRank") : NULL;
+  if (!get_id || !init) usage("communicator");
+  int rc = get_id(&id);
+  if (!rc) rc = init(&comm, 1, id, 0);
+  printf("communicator -> %d\n", rc);
+  if (rc && must) give_up("NCCL: unhandled system error");
+}
+
 static uint64_t ask(bool must) {
   uint64_t free_bytes = 0, total = 0;
   int rc = job_meminfo(&free_bytes, &total);
@@ -130,18 +158,26 @@ static uint64_t ask(bool must) {
   return free_bytes;
 }
 
-static void work(void) {
+static void work(int (*how)(uint64_t), const char *name) {
   unsigned i = 0;
   while (i < n_held && held[i].call != &job_calls[0]) i++;
   if (i == n_held && !take(&job_calls[0], 1 << 20)) give_up("out of memory");
-  int rc = job_work(held[i].key);
-  if (rc) printf("work -> %d\n", rc);
+  int rc = how(held[i].key);
+  if (rc) printf("%s -> %d\n", name, rc);
+}
+
+/* The same sizes in every run, each another one than those before it for a while. */
+static uint64_t varied(uint64_t size) {
+  enum { PARTS = 64 };
+  static unsigned turn;
+  return size + size / PARTS * (turn++ * 19 % (PARTS / 2));
 }
 
 static void do_call(const char *word, const char *colon) {
   char *rest;
   uint64_t size = quantity(colon + 1, sizes, word, &rest), least = 0;
   enum on_refusal what = GO_ON;
+  if (*rest == '%') size = varied(size), rest++;
   if (*rest == '!')
     what = GIVE_UP;
   else if (*rest == '~')
@@ -164,7 +200,13 @@ static void do_word(const char *word) {
   else if (!strcmp(word, "meminfo!"))
     ask(true);
   else if (!strcmp(word, "work"))
-    work();
+    work(job_work, word);
+  else if (!strcmp(word, "round"))
+    work(job_round, word);
+  else if (!strcmp(word, "communicator"))
+    communicate(false);
+  else if (!strcmp(word, "communicator!"))
+    communicate(true);
   else if (!strcmp(word, "free"))
     give_back(n_held ? n_held - 1 : 0);
   else if (!strcmp(word, "free-all"))
@@ -177,10 +219,14 @@ static void do_word(const char *word) {
     if (ask(true) < quantity(word + 5, sizes, word, &rest)) give_up("the free memory does not suffice");
   } else if (!strncmp(word, "budget:", 7))
     allocate(job_calls, ask(true) / 100 * number(word + 7, word, &rest), GIVE_UP, 0);
+  else if (!strncmp(word, "stage:", 6))
+    stage((int64_t)quantity(word + 6, sizes, word, &rest));
+  else if (!strncmp(word, "unstage:", 8))
+    stage(-(int64_t)quantity(word + 8, sizes, word, &rest));
   else if (!strncmp(word, "sleep:", 6))
     pass_time(quantity(word + 6, times, word, &rest));
   else if (!strncmp(word, "step:", 5)) {
-    work();
+    work(job_work, word);
     pass_time(quantity(word + 5, times, word, &rest));
   } else if (!strncmp(word, "mark:", 5))
     pass_mark(word + 5);
@@ -190,17 +236,24 @@ static void do_word(const char *word) {
     do_call(word, colon);
 }
 
+/* A row of words, once. */
+static void do_row(const char *row) {
+  char words[128];
+  snprintf(words, sizeof words, "%s", row);
+  for (char *rest = words, *word; (word = strsep(&rest, ","));) do_word(word);
+}
+
 int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
-    char word[128], *rest;
+    char row[128], *rest;
     uint64_t repeat = 1;
-    if (snprintf(word, sizeof word, "%s", argv[i]) >= (int)sizeof word) usage(argv[i]);
-    char *star = strrchr(word, '*');
+    if (snprintf(row, sizeof row, "%s", argv[i]) >= (int)sizeof row) usage(argv[i]);
+    char *star = strrchr(row, '*');
     if (star) {
       repeat = number(star + 1, argv[i], &rest);
       *star = '\0';
     }
-    while (repeat--) do_word(word);
+    while (repeat--) do_row(row);
   }
   return 0;
 }

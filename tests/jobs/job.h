@@ -24,4 +24,7 @@ int job_meminfo(uint64_t *ret_free, uint64_t *ret_total);
 /* Fills a few bytes of device memory: work that succeeds. `device` is memory of the first of job_calls. */
 int job_work(uint64_t device);
 
+/* What a training step shows of itself: a little data comes from the host, the device works, its result is waited for. */
+int job_round(uint64_t device);
+
 #endif

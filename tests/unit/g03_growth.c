@@ -72,6 +72,13 @@ static void pinned_memory_that_did_not_do_it(void **state) {
   refuse_held(&p, "cudaHostAlloc", "pinned", 8 * GIB);
   failed(&p, "alloc_refused_exhausted", CONFIDENCE_HIGH);
   stop(&p);
+  begin(&p); /* others took more meanwhile */
+  for (int i = 0; i < 17; i++) grow_pinned(&p, 2 * GIB);
+  taken(&p, 40 * GIB);
+  fill_up(&p);
+  refuse_held(&p, "cudaHostAlloc", "pinned", 2 * GIB);
+  failed(&p, "alloc_refused_exhausted", CONFIDENCE_HIGH);
+  stop(&p);
   begin(&p); /* a little of it */
   while (counters.pinned < 15 * GIB) grow_pinned(&p, GIB);
   fill_up(&p);
@@ -136,6 +143,14 @@ static void staging_that_is_given_back(void **state) {
   stop(&p);
   begin(&p); /* another program grew, but before */
   grow_host(&p, 48 * GIB);
+  while (p.mem.available > 3 * GIB) shard(&p, 0, 0, 2 * GIB);
+  fill_up(&p);
+  refuse_held(&p, "cudaMalloc", "device", 4 * GIB);
+  failed(&p, "alloc_refused_exhausted", CONFIDENCE_HIGH);
+  stop(&p);
+  begin(&p); /* another program grew all at once */
+  while (p.mem.available > 60 * GIB) shard(&p, 0, 0, 2 * GIB);
+  grow_host(&p, 40 * GIB);
   while (p.mem.available > 3 * GIB) shard(&p, 0, 0, 2 * GIB);
   fill_up(&p);
   refuse_held(&p, "cudaMalloc", "device", 4 * GIB);

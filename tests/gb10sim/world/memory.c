@@ -69,6 +69,20 @@ static void give_kb(struct world *w, int64_t kb) {
   touched(w);
 }
 
+static void give_anonymous(struct world *w, struct world_job *j, int64_t kb) {
+  kb = min64(kb, j->anonymous_bytes / 1024);
+  j->anonymous_bytes -= kb * 1024;
+  *figure(w, SCALAR_AnonPages) = max64(w->scalar[SCALAR_AnonPages] - kb, 0);
+  give_kb(w, kb);
+}
+
+static int take_anonymous(struct world *w, struct world_job *j, int64_t kb) {
+  if (take_kb(w, kb)) return -1;
+  j->anonymous_bytes += kb * 1024;
+  *figure(w, SCALAR_AnonPages) = max64(w->scalar[SCALAR_AnonPages], 0) + kb;
+  return 0;
+}
+
 /* State letter and start time of a process; false when it is gone. */
 static bool process_stat(int32_t pid, char *ret_state, uint64_t *ret_start) {
   char path[64], text[1024];
@@ -124,6 +138,7 @@ bool world_reap(struct world *w) {
     if (now - j->gone_us < (uint64_t)w->scalar[SCALAR_return_delay]) continue;
     int64_t context = j->has_context ? w->scalar[SCALAR_context_size] : 0;
     give_kb(w, (j->device_bytes + 1023) / 1024 + (j->pinned_bytes + 1023) / 1024 + context);
+    give_anonymous(w, j, j->anonymous_bytes / 1024);
     memset(j, 0, sizeof *j);
     changed = true;
   }
@@ -164,6 +179,20 @@ void world_give(struct world *w, enum world_memory kind, uint64_t bytes) {
   world_render(w);
   world_unlock(w);
   errno = saved;
+}
+
+int world_touch(struct world *w, int64_t bytes) {
+  int saved = errno, rc = -1;
+  world_lock(w);
+  struct world_job *j = job_of_caller(w);
+  if (j && bytes >= 0)
+    rc = take_anonymous(w, j, whole_pages((uint64_t)bytes));
+  else if (j)
+    give_anonymous(w, j, whole_pages((uint64_t)-bytes)), rc = 0;
+  world_render(w);
+  world_unlock(w);
+  errno = saved;
+  return rc;
 }
 
 int world_enter_context(struct world *w) {

@@ -34,19 +34,21 @@ static bool rule_covers(const struct world_rule *r, const char *name, uint64_t s
   return strlen(r->call) == n && !memcmp(r->call, name, n);
 }
 
-/* The first rule that hits this call; counts the call in every rule that covers it. Under the lock. */
-static bool rule_hit(struct world *w, const char *name, uint64_t size, struct world_rule *ret_rule) {
+static bool rule_waits(const struct world_rule *r) { return r->kind == RULE_BLOCK || r->kind == RULE_DELAY; }
+
+/* The first rule that makes this call wait, and the first that makes it fail; counts the call in every rule that covers
+ * it. Kind 0: none. Under the lock. */
+static void rules_hit(struct world *w, const char *name, uint64_t size, struct world_rule *ret_wait,
+                      struct world_rule *ret_fail) {
   uint64_t now = world_now(w);
-  bool hit = false;
   for (int i = 0; i < w->n_rules; i++) {
     struct world_rule *r = &w->rule[i];
     if (!rule_covers(r, name, size, now)) continue;
     uint64_t n = ++r->seen;
-    if (hit || n < r->nth || n - r->nth >= r->times) continue;
-    *ret_rule = *r;
-    hit = true;
+    if (n < r->nth || n - r->nth >= r->times) continue;
+    struct world_rule *ret = rule_waits(r) ? ret_wait : ret_fail;
+    if (!ret->kind) *ret = *r;
   }
-  return hit;
 }
 
 int world_call(const char *name, uint64_t size) {
@@ -54,18 +56,17 @@ int world_call(const char *name, uint64_t size) {
   if (!w) return 0;
   world_refresh(w);
   if (!__atomic_load_n(&w->n_rules, __ATOMIC_ACQUIRE)) return 0;
-  struct world_rule rule = {0};
+  struct world_rule wait = {0}, fail = {0};
   world_lock(w);
-  bool hit = rule_hit(w, name, size, &rule);
+  rules_hit(w, name, size, &wait, &fail);
   world_unlock(w);
-  if (!hit) return 0;
   int saved = errno;
-  if (rule.kind == RULE_SIGNAL) kill(getpid(), rule.code);
-  if (rule.kind == RULE_BLOCK && rule.real_time) world_sleep_real(rule.wait_us);
-  if (rule.kind == RULE_BLOCK && !rule.real_time) world_wait_until(w, world_now(w) + rule.wait_us);
-  if (rule.kind == RULE_DELAY) world_advance(w, rule.wait_us);
+  if (wait.kind == RULE_BLOCK && wait.real_time) world_sleep_real(wait.wait_us);
+  if (wait.kind == RULE_BLOCK && !wait.real_time) world_wait_until(w, world_now(w) + wait.wait_us);
+  if (wait.kind == RULE_DELAY) world_advance(w, wait.wait_us);
+  if (fail.kind == RULE_SIGNAL) kill(getpid(), fail.code);
   errno = saved;
-  return rule.kind == RULE_FAIL ? rule.code : 0;
+  return fail.kind == RULE_FAIL ? fail.code : 0;
 }
 
 static int number(const char *text, uint64_t *ret) {

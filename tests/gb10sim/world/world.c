@@ -252,6 +252,11 @@ WORLD_API void gb10sim_mark(const char *name) {
   if (w) world_mark(w, name);
 }
 
+WORLD_API int gb10sim_touch(int64_t bytes) {
+  struct world *w = world_get();
+  return w ? world_touch(w, bytes) : 0;
+}
+
 /* ---- host versions of kernels: of this process ---- */
 
 enum { KERNELS = 256 };

@@ -56,6 +56,7 @@ struct world_job {
   uint64_t start;       /* field 22 of /proc/<pid>/stat: tells a reused pid */
   int64_t device_bytes; /* device, managed and VMM memory held */
   int64_t pinned_bytes;
+  int64_t anonymous_bytes; /* by gb10sim_touch() */
   uint64_t gone_us; /* simulated time at which it was found dead, 0 = alive */
 };
 
@@ -76,7 +77,7 @@ struct world_process {
   char command[WORLD_TEXT];
 };
 
-enum rule_kind { RULE_FAIL, RULE_BLOCK, RULE_DELAY, RULE_SIGNAL };
+enum rule_kind { RULE_NONE, RULE_FAIL, RULE_BLOCK, RULE_DELAY, RULE_SIGNAL };
 struct world_rule {
   int32_t kind;
   int32_t code;      /* error number, or signal */
@@ -205,6 +206,8 @@ WORLD_API gb10sim_kernel_fn world_kernel(const char *name);
 /* ---- memory.c ------------------------------------------------------------------------------------------- */
 enum world_memory { WORLD_DEVICE, WORLD_PINNED };
 /* Takes or gives memory in the name of the calling process. Take: 0 or -ENOMEM. Renders before it returns. */
+/* Anonymous memory of the job: comes out of MemFree like device memory, and shows in AnonPages. 0 or -1. */
+int world_touch(struct world *w, int64_t bytes);
 WORLD_API int world_take(struct world *w, enum world_memory kind, uint64_t bytes);
 WORLD_API void world_give(struct world *w, enum world_memory kind, uint64_t bytes);
 /* This process has a context now (NVML lists it); takes the context's own memory. 0 or -ENOMEM. */
