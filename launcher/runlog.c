@@ -301,12 +301,13 @@ static size_t split_lines(struct runlog *run, struct process **p, char *buffer, 
 static void read_lines(struct runlog *run, struct process *p, int file) {
   char *buffer = must(malloc(BUFFER + 1));
   size_t kept = 0;
-  bool skipping = false; /* inside a line that is too long */
+  bool skipping = false; /* inside a line that is too long, or a hole that somebody has made */
   ssize_t n;
   while ((n = read(file, buffer + kept, BUFFER - kept)) > 0) {
     size_t fresh = (size_t)n;
     if (skipping) {
       char *newline = memchr(buffer, '\n', fresh);
+      if (!newline && lseek(file, lseek(file, 0, SEEK_CUR), SEEK_DATA) < 0 && errno == ENXIO) break; /* a hole */
       if (!newline) continue;
       skipping = false;
       fresh -= (size_t)(newline + 1 - buffer);

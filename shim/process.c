@@ -93,6 +93,7 @@ static void child_ended(pid_t pid, int status) {
   if (!WIFEXITED(status) && !WIFSIGNALED(status)) return; /* stopped or continued */
   if (status && fork_is_owner()) {
     fact.u.child.pid = (uint64_t)pid;
+    word->program[sizeof word->program - 1] = word->argv[sizeof word->argv - 1] = '\0'; /* the file may be garbage */
     fact.u.child.program = word->program;
     fact.u.child.argv = word->argv;
     fact.u.child.status = status;

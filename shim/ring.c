@@ -252,7 +252,7 @@ static void claim_tally(struct ring_slot *slot) {
 
 static inline struct ring_tally_route *tally_of(struct ring_slot *slot, enum alloc_route route) {
   if (unlikely(!slot->tally)) claim_tally(slot);
-  return &ring.tallies[slot->tally].route[route];
+  return &ring.tallies[slot->tally % RING_TALLIES].route[route]; /* the file may have been written by others */
 }
 
 /* Numbers for this thread. Leftovers of half a ring ago are given up: their places are being written again. */
