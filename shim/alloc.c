@@ -118,7 +118,7 @@ void alloc_large(enum hook_id id, enum alloc_route route, uint64_t size) {
   fact.u.alloc_large.size = size;
   read_memory(&fact.u.alloc_large.mem);
   call_observe(&fact);
-  datafile_look();
+  datafile_look(false);
 }
 
 /* ---- refusals, and what is granted after them ---------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static void record_holding(const char *why, uint64_t size) {
 static void record_growth(uint64_t size) {
   if (!__atomic_exchange_n(&ring_grown, 0, __ATOMIC_RELAXED)) return;
   record_holding("growth", size);
-  datafile_look();
+  datafile_look(false);
 }
 
 static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t size, int64_t result, uint64_t repeat,
@@ -176,7 +176,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
   read_memory(&f->mem);
   __atomic_fetch_add(&recorded, 1, __ATOMIC_RELAXED);
   call_observe(&fact);
-  datafile_look();
+  datafile_look(false);
 }
 
 /* The counter of this call and size class; when all are taken, the last one is shared. */
@@ -319,7 +319,7 @@ static void record_stats(enum alloc_route route) {
 }
 
 void alloc_at_exit(void) {
-  datafile_look();
+  datafile_look(true);
   for (struct refusals *r = refusals; r < refusals + REFUSALS; r++)
     if (LOAD(r->key) && LOAD(r->open) && LOAD(r->count))
       record_refusal((enum hook_id)((r->key - 1) / CLASSES), r->route, r->size, r->result, LOAD(r->count),

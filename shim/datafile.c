@@ -12,8 +12,6 @@
 
 #include "poison.h"
 
-enum { RECORDS = 256, LOOK_US = 1000 * 1000 };
-
 /* ---- one file ------------------------------------------------------------------------------------------------------ */
 static bool is_large_regular(const struct stat *st) { return S_ISREG(st->st_mode) && st->st_size >= DATAFILE_LEAST; }
 
@@ -49,6 +47,45 @@ bool datafile_is_mapping(const struct mapping *m) {
   return m->path[0] == '/' && m->ino && !m->executable && m->end - m->start >= DATAFILE_MAPPING;
 }
 
+/* ---- those that were found ---------------------------------------------------------------------------------------------- */
+enum { RECORDS = 256, NAMES = 64 << 10, LOOK_US = 1000 * 1000 };
+
+/* Paths, each with its NUL. A path's first byte is written last, so that who reads meanwhile stops in front of one that is
+ * not whole. */
+static char names[NAMES];
+static uint32_t names_used, found;
+
+static void remember(const char *path) {
+  uint32_t size = (uint32_t)str_length(path) + 1, at = __atomic_load_n(&names_used, __ATOMIC_RELAXED);
+  do
+    if (NAMES - at < size) return;
+  while (!__atomic_compare_exchange_n(&names_used, &at, at + size, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  for (uint32_t i = 1; i < size; i++) names[at + i] = path[i];
+  __atomic_store_n(&names[at], path[0], __ATOMIC_RELEASE);
+}
+
+void datafile_each(bool (*see)(const char *path, void *arg), void *arg) {
+  for (uint32_t at = 0; at < NAMES && __atomic_load_n(&names[at], __ATOMIC_ACQUIRE);) {
+    if (see(names + at, arg)) return;
+    at += (uint32_t)str_length(names + at) + 1;
+  }
+}
+
+static void find(const char *path, const char *how) {
+  struct fact fact = {.kind = FACT_KIND_data_file};
+  uint64_t size;
+  if (!call_first(HOOK_NONE, call_hash(path, str_length(path)))) return;
+  int fd = datafile_open(path, &size);
+  if (fd < 0) return;
+  sys_close(fd);
+  if (__atomic_fetch_add(&found, 1, __ATOMIC_RELAXED) >= RECORDS) return;
+  remember(path);
+  fact.u.data_file.path = path;
+  fact.u.data_file.size = size;
+  fact.u.data_file.how = how;
+  call_observe(&fact);
+}
+
 /* ---- open files ---------------------------------------------------------------------------------------------------- */
 /* As the kernel hands them out, getdents64(2). */
 struct entry {
@@ -70,20 +107,20 @@ static int number_of(const char *name) {
 }
 
 /* The descriptor is the application's, and may be another file's by now: it is only looked at. */
-static bool see_open(int folder, const struct entry *e, bool (*see)(const char *, void *), void *arg) {
+static void see_open(int folder, const struct entry *e) {
   char path[DATAFILE_PATH];
   struct stat st;
   int fd = number_of(e->name);
-  if (fd < 0 || fd == folder || sys_fstat(fd, &st) < 0 || !is_large_regular(&st)) return false;
+  if (fd < 0 || fd == folder || sys_fstat(fd, &st) < 0 || !is_large_regular(&st)) return;
   int flags = sys_fcntl(fd, F_GETFL, 0);
-  if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) return false;
+  if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) return;
   long n = sys_readlinkat(folder, e->name, path, sizeof(path));
-  if (n <= 0 || n == sizeof(path)) return false;
+  if (n <= 0 || n == sizeof(path)) return;
   path[n] = '\0';
-  return see(path, arg);
+  find(path, "open");
 }
 
-void datafile_each_open(bool (*see)(const char *path, void *arg), void *arg) {
+static void look_at_open(void) {
   uint64_t block[128];
   long n;
   int folder = sys_open("/proc/thread-self/fd", O_RDONLY | O_CLOEXEC | O_DIRECTORY, 0);
@@ -92,45 +129,23 @@ void datafile_each_open(bool (*see)(const char *path, void *arg), void *arg) {
     for (long at = 0; at < n;) {
       const struct entry *e = (const struct entry *)(const void *)((const char *)block + at);
       at += e->size;
-      if (see_open(folder, e, see, arg)) n = 0;
+      see_open(folder, e);
     }
   sys_close(folder);
 }
 
-/* ---- records -------------------------------------------------------------------------------------------------------- */
-static uint32_t records;
-
-static void record(const char *path, const char *how) {
-  struct fact fact = {.kind = FACT_KIND_data_file};
-  uint64_t size;
-  if (!call_first(HOOK_NONE, call_hash(path, str_length(path)))) return;
-  int fd = datafile_open(path, &size);
-  if (fd < 0) return;
-  sys_close(fd);
-  if (__atomic_fetch_add(&records, 1, __ATOMIC_RELAXED) >= RECORDS) return;
-  fact.u.data_file.path = path;
-  fact.u.data_file.size = size;
-  fact.u.data_file.how = how;
-  call_observe(&fact);
-}
-
+/* ---- both ------------------------------------------------------------------------------------------------------------------ */
 static bool see_mapping(const struct mapping *m, void *unused) {
   (void)unused;
-  if (datafile_is_mapping(m)) record(m->path, "mapped");
+  if (datafile_is_mapping(m)) find(m->path, "mapped");
   return false;
 }
 
-static bool see_path(const char *path, void *unused) {
-  (void)unused;
-  record(path, "open");
-  return false;
-}
-
-void datafile_look(void) {
+void datafile_look(bool at_once) {
   static uint64_t last_us;
   uint64_t now = clock_us();
-  if (now - __atomic_load_n(&last_us, __ATOMIC_RELAXED) < LOOK_US) return;
+  if (!at_once && now - __atomic_load_n(&last_us, __ATOMIC_RELAXED) < LOOK_US) return;
   __atomic_store_n(&last_us, now, __ATOMIC_RELAXED);
   mappings_read("maps", see_mapping, NULL);
-  datafile_each_open(see_path, NULL);
+  look_at_open();
 }

@@ -24,10 +24,12 @@ int datafile_open(const char *path, uint64_t *ret_size);
 /* May this mapping be one of a data file? Not executable, large enough, with a path. */
 bool datafile_is_mapping(const struct mapping *m);
 
-/* Shows `see` the path of each large regular file that is open for reading only. Stops when it says true. */
-void datafile_each_open(bool (*see)(const char *path, void *arg), void *arg);
+/* Finds those that are mapped or open for reading now, and remembers and records what is new (facts data_file, at most
+ * 256 in a process). `at_once` false: at most once a second. */
+void datafile_look(bool at_once);
 
-/* Records those that are mapped or open now and were not recorded yet: facts data_file, at most 256 in a process. */
-void datafile_look(void);
+/* Shows `see` the path of each file that was found so far, earliest first; many will be closed by now. Stops when it says
+ * true. */
+void datafile_each(bool (*see)(const char *path, void *arg), void *arg);
 
 #endif

@@ -1,9 +1,10 @@
 /* relief.c - see relief.h.
  *
- * Two passes: over the mappings of this process (smaps), then over its open files. Of each data file the pages that it
- * has mapped are paged out (MADV_PAGEOUT: works for who owns the file or may write it, and is otherwise without
- * effect), then what nobody maps is dropped (fadvise: works for who may read it). After each step MemFree is read, and when
- * that is enough, the rest is left alone: what is dropped has to be read again.
+ * First what the job needs least: of every data file that was found so far what nobody maps is dropped (fadvise: works for
+ * who may read the file), closed files among them. Then the mappings of this process (smaps): the pages of
+ * data files that it has mapped are paged out (MADV_PAGEOUT: works for who owns the file or may write it, and is otherwise
+ * without effect). After each step MemFree is read, and when that is enough, the rest is left alone: what is dropped has to be
+ * read again.
  */
 #include "relief.h"
 
@@ -30,7 +31,7 @@ enum {
   PAUSE_US = 10 * 1000 * 1000,   /* after a relief that did not help: refusals may come by the thousand */
 };
 
-static uint64_t no_use_us; /* when one has not helped; 0: never */
+static uint64_t no_use_us; /* when one has not helped, or found nothing to drop; 0: never */
 
 static struct fact_memory read_memory(void) {
   struct fact_memory m;
@@ -62,38 +63,42 @@ static uint64_t fall(uint64_t before, uint64_t after) {
   return before == FACT_NO_U64 || after == FACT_NO_U64 || before < after ? 0 : before - after;
 }
 
-/* m NULL: it is only open. */
-static void drop(struct relief *r, int fd, const struct mapping *m) {
+/* Of the whole machine, and of this one also under the simulator: the files are real there. */
+static uint64_t all_cached(void) {
+  struct fact_memory m;
+  meminfo_read(NULL, &m);
+  return m.cached;
+}
+
+/* m NULL: only what is not mapped. */
+static void drop(struct relief *r, const char *path, const struct mapping *m) {
   struct pagecache before, after;
-  uint64_t cached = read_memory().cached, gone;
+  uint64_t size, gone;
+  int fd = datafile_open(path, &size);
+  if (fd < 0) return;
+  uint64_t cached = all_cached();
   bool counted = pagecache_read(fd, &before) == 0;
-  if (m && may_page_out(m)) page_out(r, m);
+  if (m) page_out(r, m);
   pagecache_drop(fd);
   if (counted && pagecache_read(fd, &after) == 0)
     gone = fall(before.cached, after.cached);
-  else
-    gone = fall(cached, read_memory().cached);
+  else /* the file is somebody else's */
+    gone = fall(cached, all_cached());
+  sys_close(fd);
   r->dropped += gone;
   r->files += gone > 0;
 }
 
-static bool see_path(const char *path, void *arg) {
+static bool see_file(const char *path, void *arg) {
   struct relief *r = arg;
-  uint64_t size;
-  int fd = datafile_open(path, &size);
-  if (fd < 0) return false;
-  drop(r, fd, NULL);
-  sys_close(fd);
+  drop(r, path, NULL);
   return is_enough(r);
 }
 
 static bool see_mapping(const struct mapping *m, void *arg) {
   struct relief *r = arg;
-  uint64_t size;
-  int fd = datafile_is_mapping(m) ? datafile_open(m->path, &size) : -1;
-  if (fd < 0) return false;
-  drop(r, fd, m);
-  sys_close(fd);
+  if (!datafile_is_mapping(m) || !may_page_out(m)) return false;
+  drop(r, m->path, m);
   return is_enough(r);
 }
 
@@ -126,10 +131,11 @@ bool relief_begin(struct relief *r, enum hook_id id, enum alloc_route route, uin
   if (is_paused(r->start_us)) return false;
   r->before = read_memory();
   if (!is_of_use(r) || !can_be_forgotten(r, real)) return false;
-  datafile_look();
-  mappings_read("smaps", see_mapping, r);
-  if (!is_enough(r)) datafile_each_open(see_path, r);
-  return true;
+  datafile_look(true);
+  datafile_each(see_file, r);
+  if (!is_enough(r)) mappings_read("smaps", see_mapping, r);
+  if (!r->files) __atomic_store_n(&no_use_us, clock_us(), __ATOMIC_RELAXED);
+  return r->files > 0;
 }
 
 void relief_end(struct relief *r, int64_t result) {

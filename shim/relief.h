@@ -24,7 +24,7 @@ struct relief {
   int (*last_error)(void); /* cudaGetLastError of the runtime that refused; NULL: it was the driver */
 };
 
-/* Drops what it takes. True: make the call again, then relief_end(). False: nothing was done and nothing is to be done.
+/* Drops what it takes. True: make the call again, then relief_end(). False: nothing was dropped, the answer stands.
  * `real`: the function that has refused. */
 bool relief_begin(struct relief *r, enum hook_id id, enum alloc_route route, uint64_t size, int64_t result,
                   const void *real);

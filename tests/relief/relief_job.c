@@ -10,6 +10,7 @@
  *   registered:FILE  ... MAP_SHARED, and registers it with CUDA
  *   results:FILE     ... MAP_SHARED, for reading and writing
  *   open:FILE        opens and reads it, keeps it open; append:FILE: for writing too
+ *   close            closes those
  *   watch            from now on two threads read all mappings again and again and compare with what they held
  *   malloc:N         N times: cudaMalloc of 64 GiB, what it and cudaGetLastError say, cudaFree
  *   state:NAME       a line for the mapping of that file: resident, anonymous and swapped bytes, by smaps
@@ -113,11 +114,19 @@ static void map_registered(const char *path) {
   keep(h);
 }
 
+static int opened[MAPPINGS];
+static unsigned n_opened;
+
 static void read_open(const char *path, int flags) {
   static char block[1 << 20];
   size_t size;
   int fd = open_file(path, flags, &size);
   while (read(fd, block, sizeof block) > 0) continue;
+  opened[n_opened++] = fd;
+}
+
+static void close_all(void) {
+  while (n_opened) close(opened[--n_opened]);
 }
 
 static void allocate(unsigned long n) {
@@ -208,6 +217,8 @@ static void do_word(const char *word) {
     read_open(what, O_RDONLY);
   else if (IS("append"))
     read_open(what, O_RDWR | O_APPEND);
+  else if (IS("close"))
+    close_all();
   else if (IS("watch"))
     start_watchers();
   else if (IS("malloc"))

@@ -2,6 +2,7 @@
  * library's wrappers and slow paths are linked into this program; ring, log and link map are stand-ins kept here. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "alloc.h"
 #include "calls.h"
 #include "hooks.h"
+#include "pagecache.h"
 
 /* ---- stand-ins for the rest of the library ------------------------------------------------------------------------- */
 __thread struct shim_thread shim_thread;
@@ -350,10 +352,21 @@ static void right_variant_of_a_looked_up_name(void **unused) {
 }
 
 /* ---- SPARKSHIM_RELIEF=cache ---------------------------------------------------------------------------------------- */
+static int data_file = -1; /* a sparse file: its holes are cached like anything else */
+
+static void fill_cache(void) {
+  static char block[1 << 20];
+  struct pagecache now;
+  lseek(data_file, 0, SEEK_SET);
+  while (read(data_file, block, sizeof block) > 0) continue;
+  if (pagecache_read(data_file, &now) || !now.cached) skip(); /* tmpfs, or a kernel without cachestat(2) */
+}
+
 /* Asks for 64 GiB, is refused, and is answered `later` if it is asked again. Returns how often the real function ran. */
 static int ask_twice(int first, int later, int *ret_result) {
   void *out = NULL;
   int before = calls_real;
+  fill_cache();
   answer = first, later_answer = later, answer_ptr = (void *)0x9000;
   shim_thread.real = (void *)(uintptr_t)real_malloc;
   *ret_result = hook_cudaMalloc__any(&out, (size_t)64 << 30);
@@ -384,12 +397,21 @@ static int relief_setup(void **unused) {
   shim_settings.root = root;
   clock_init(NULL);
   machine(2, 112, 110);
+  snprintf(path, sizeof path, "%s/data", root);
+  int made_file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  assert_int_equal(ftruncate(made_file, 64 << 20), 0);
+  close(made_file);
+  data_file = open(path, O_RDONLY | O_CLOEXEC);
+  assert_true(data_file >= 0);
   return 0;
 }
 
 static int relief_teardown(void **unused) {
   char path[64];
   (void)unused;
+  snprintf(path, sizeof path, "%s/data", root);
+  unlink(path);
+  close(data_file);
   snprintf(path, sizeof path, "%s/proc/meminfo", root);
   unlink(path);
   snprintf(path, sizeof path, "%s/proc", root);
