@@ -36,6 +36,20 @@ static bool misleads(const struct fact_memory *m) {
   return r.known && area >= r.reserve && area >= m->available / 2;
 }
 
+static void say_phantom(struct finding *f, uint64_t t_seen, const struct g03_cma *c) {
+  struct text t = text_in(f->text, sizeof f->text);
+  words_begin(f, 3, VERDICT_WARN, "cma_trap", "area");
+  f->confidence = CONFIDENCE_MEDIUM;
+  f->t = t_seen;
+  text_sized(
+      &t, "the kernel counts ", c->mem.cma_free,
+      " of free contiguous memory (CMA) in an area that it does not have: on such kernels locking memory was seen "
+      "to fail with memory free");
+  words_cma(&f->evidence, &c->mem);
+  text_item_add(&f->evidence, "not excluded: locking memory works here all the same");
+  text_item_add(&f->fixes, "if RDMA or page-locking fails, start another kernel; NCCL_IB_DISABLE=1 does without RDMA");
+}
+
 static void say_reading(struct finding *f, uint64_t t_seen, const struct fact_memory *m) {
   struct reading r = reading_of(m);
   struct text t = text_in(f->text, sizeof f->text);
@@ -59,6 +73,14 @@ void g03_cma_reading(struct g03_state *s, uint64_t t, const struct fact_memory *
   if (c->warned || !misleads(m)) return;
   c->warned = true;
   say_reading(&out->f, t, m);
+  out->emit(out, &out->f);
+}
+
+void g03_cma_on_split(struct g03_state *s, const struct fact *fact, struct det_out *out) {
+  struct g03_cma *c = &s->cma;
+  if (!text_equal(fact->u.split.why, "preflight") || !c->read || c->warned || !has_phantom(&c->mem)) return;
+  c->warned = true;
+  say_phantom(&out->f, fact->t, c);
   out->emit(out, &out->f);
 }
 

@@ -44,12 +44,19 @@ static void on_device(struct g03_state *s, const struct fact_device *d) {
   if (d->version != FACT_NO_I64 && d->version > 0 && d->version < CUDA_13) s->cuda12_fits = true;
 }
 
+static void on_sample(struct g03_state *s, const struct fact_sample *m) {
+  s->sampled = true;
+  s->block_max = m->block_max;
+  s->blocks_large = m->blocks_large;
+}
+
 static const struct fact_memory *reading_in(const struct fact *fact) {
   switch (fact->kind) {
   case FACT_KIND_mem: return &fact->u.mem.mem;
   case FACT_KIND_mem_query: return &fact->u.mem_query.mem;
   case FACT_KIND_alloc_large: return &fact->u.alloc_large.mem;
   case FACT_KIND_holding: return &fact->u.holding.mem;
+  case FACT_KIND_sample: return &fact->u.sample.mem;
   default: return NULL;
   }
 }
@@ -65,6 +72,8 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   case FACT_KIND_device: on_device(s, &fact->u.device); break;
   case FACT_KIND_limit: g03_cma_on_limit(&s->cma, &fact->u.limit); break;
   case FACT_KIND_mem: g03_growth_begins(&s->growth, &fact->u.mem.mem); break;
+  case FACT_KIND_sample: on_sample(s, &fact->u.sample); break;
+  case FACT_KIND_split: g03_cma_on_split(s, fact, out); break;
   case FACT_KIND_holding: g03_on_holding(&s->growth, &fact->u.holding); break;
   case FACT_KIND_mem_query: on_mem_query(s, fact, out); break;
   case FACT_KIND_alloc_large: g03_on_alloc_large(s, fact, out); break;

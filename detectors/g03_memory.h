@@ -165,7 +165,9 @@ struct g03_state {
   struct g03_cma cma;
   struct g03_answer answer;
   bool cuda12, cuda12_fits; /* libcudart.so.12 is mapped; and the driver is of CUDA 12 too */
-  bool discrete;            /* the GPU has memory of its own: nothing here applies */
+  bool sampled;             /* free blocks at the latest sample; FACT_NO_U64: not known */
+  uint64_t block_max, blocks_large;
+  bool discrete; /* the GPU has memory of its own: nothing here applies */
 };
 
 /* g03_refused.c */
@@ -197,6 +199,8 @@ void g03_answer_at_exit(struct g03_state *s, const struct fact *end, struct det_
 /* g03_cma.c */
 void g03_cma_reading(struct g03_state *s, uint64_t t, const struct fact_memory *m, struct det_out *out);
 void g03_cma_on_limit(struct g03_cma *c, const struct fact_limit *l);
+/* `preflight` looks at a machine before anything has failed on it: its last fact is a split of that name. */
+void g03_cma_on_split(struct g03_state *s, const struct fact *fact, struct det_out *out);
 /* A NCCL call returned (comm, call_failed). */
 void g03_cma_on_call(struct g03_state *s, const struct fact *fact, struct det_out *out);
 /* A refusal, judged `*j` without regard to contiguous memory: G03_CMA where that is the cause. */

@@ -172,12 +172,24 @@ static void evidence_cma(struct finding_list *list, const struct g03_event *e, c
     text_size(&t, c->memlock);
 }
 
+static bool blocks_known(const struct g03_state *s) { return s->sampled && num_known(s->blocks_large); }
+
+static void evidence_blocks(struct finding_list *list, const struct g03_state *s) {
+  struct text t = text_item(list);
+  text_number(&t, s->blocks_large);
+  text_add(&t, " free blocks of 32 MiB or more at the latest sample");
+  if (num_known(s->block_max)) text_sized(&t, ", the largest has ", s->block_max, "");
+  if (!s->blocks_large) text_add(&t, ": fragmentation is the likelier of what is left");
+}
+
 /* What is known of the process's part in it: one item, the list is short. */
-static void evidence_part(struct finding_list *list, const struct g03_record *rec, const struct g03_cma *c) {
+static void evidence_part(struct finding_list *list, const struct g03_record *rec, const struct g03_state *s) {
   if (is_growth(rec->judged.cause))
     evidence_filled(list, rec);
   else if (rec->judged.cause == G03_CMA)
-    evidence_cma(list, &rec->last, c);
+    evidence_cma(list, &rec->last, &s->cma);
+  else if (rec->judged.cause == G03_UNEXPLAINED && blocks_known(s))
+    evidence_blocks(list, s);
   else if (rec->judged.cuda12)
     text_item_add(list, "also possible, low confidence: libcudart.so.12 is mapped on a machine with CUDA 13; the same "
                         "call from a program for CUDA 13 tells which");
@@ -271,7 +283,7 @@ void g03_say_refusal(struct finding *f, const struct g03_state *s, const struct 
   f->t = end ? end->t : rec->last.t;
   evidence_refusal(&f->evidence, rec);
   if (r.known) words_memory(&f->evidence, &rec->last.mem);
-  evidence_part(&f->evidence, rec, &s->cma);
+  evidence_part(&f->evidence, rec, s);
   evidence_doubt(&f->evidence, rec->judged.doubt);
   if (end) ending_say(&f->evidence, rec->last.t, end);
   rule_out(f, rec, &r);
@@ -280,5 +292,7 @@ void g03_say_refusal(struct finding *f, const struct g03_state *s, const struct 
   } else {
     say_sentence(&t, rec, &r);
     g03_fix_refusal(f, rec, &r);
+    if (rec->judged.cause == G03_UNEXPLAINED && blocks_known(s) && !s->blocks_large)
+      text_item_add(&f->fixes, "restart the machine: after days of uptime only that made large blocks again");
   }
 }

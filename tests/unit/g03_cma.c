@@ -131,6 +131,22 @@ static void registration_fails(void **state) {
   }
 }
 
+/* preflight looks at the machine before anything has failed. */
+static void preflight_warns_of_such_a_kernel(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    struct process p;
+    start(&p, i == 2 ? in_area() : phantom());
+    if (i == 1) p.mem.cma_free = 0;
+    ask(&p, 0);
+    for (int k = 0; k < 2; k++) tell(&p, &(struct fact){.kind = FACT_KIND_split, .u.split = {.why = "preflight"}});
+    tell(&p, &(struct fact){.kind = FACT_KIND_split, .u.split = {.why = "start"}});
+    assert_int_equal(p.said, i != 1);
+    if (i != 1) assert_said(&p, VERDICT_WARN, "cma_trap", i ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM);
+    stop(&p);
+  }
+}
+
 static void failures_of_another_kind(void **state) {
   (void)state;
   enum { AGREES, NO_FIELDS, FULL, CACHED, REMOTE, INTERNAL, UNHANDLED, DEVICE, KINDS };
@@ -230,6 +246,7 @@ int main(void) {
       cmocka_unit_test(refused_because_of_the_area),
       cmocka_unit_test(registration_fails),
       cmocka_unit_test(failures_of_another_kind),
+      cmocka_unit_test(preflight_warns_of_such_a_kernel),
       cmocka_unit_test(any_call_of_nccl),
       cmocka_unit_test(a_communicator_that_comes_up_later),
       cmocka_unit_test(page_locking_is_refused),

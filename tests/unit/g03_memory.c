@@ -41,7 +41,7 @@ static void giving_up_needs_all_of_it(void **state) {
       {30 * SECOND, NEVER, 1, true},    {30 * SECOND + 1, NEVER, 1, false}, {SECOND, START, 1, true},
       {SECOND, START + 1, 1, false},    {SECOND, NEVER, 0, false},          {SECOND, NEVER, FACT_NO_I64, false},
       {SECOND, NEVER, 128 + 15, false}, {SECOND, NEVER, 128 + 2, false},    {SECOND, NEVER, 128 + 9, false},
-      {SECOND, NEVER, 255, true},
+      {SECOND, NEVER, 255, true},       {SECOND, NEVER, 128 + 11, false},   {SECOND, NEVER, 128 + 6, true},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct process p;
@@ -64,6 +64,45 @@ static void giving_up_by_a_signal(void **state) {
     killed(&p, signal, NEVER);
     assert_int_equal(last(&p)->verdict == VERDICT_FAIL, signal == 6);
     if (signal == 6) assert_non_null(strstr(last(&p)->evidence.item[4], "ended by signal 6, 1000 ms later"));
+    stop(&p);
+  }
+}
+
+/* What fails after the figure is the likelier reason of the end. */
+static void giving_up_after_another_failure(void **state) {
+  (void)state;
+  static const struct fact rows[] = {
+      {.kind = FACT_KIND_call_failed, .u.call_failed = {.call = "cudaStreamSynchronize", .result = 700}},
+      {.kind = FACT_KIND_call_failed, .u.call_failed = {.call = "ncclAllReduce", .result = 2}},
+      {.kind = FACT_KIND_launch_failed, .u.launch_failed = {.call = "cudaLaunchKernel", .result = 209}},
+      {.kind = FACT_KIND_image_failed, .u.image_failed = {.call = "cuModuleLoadData", .result = 218}},
+      {.kind = FACT_KIND_comm, .u.comm = {.call = "ncclCommInitRank", .result = 3}},
+      {.kind = FACT_KIND_load_failed,
+       .u.load_failed = {.name = "libcudart.so.12", .family = "cudart", .how = "dlerror"}},
+      /* What programs meet in good health */
+      {.kind = FACT_KIND_call_failed, .u.call_failed = {.call = "cudaGetLastError", .result = 2}},
+      {.kind = FACT_KIND_call_failed, .u.call_failed = {.call = "cudaFree", .result = 4}},
+      {.kind = FACT_KIND_call_failed, .u.call_failed = {.call = "ncclCommInitRankConfig", .result = 7}},
+      {.kind = FACT_KIND_comm, .u.comm = {.call = "ncclCommInitRank", .result = 0}},
+      {.kind = FACT_KIND_load_failed, .u.load_failed = {.name = "libfoo.so", .how = "dlerror"}},
+      {.kind = FACT_KIND_load_failed, .u.load_failed = {.name = "libcudnn.so.9", .family = "cudnn", .how = "unmapped"}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    struct fact f = rows[i];
+    start(&p, cache_hides_all());
+    ask(&p, 0);
+    tell(&p, &f);
+    p.now += SECOND;
+    end(&p, 1, NEVER);
+    assert_string_equal(verdict_word(last(&p)->verdict), i < 6 ? "INFO" : "FAIL");
+    stop(&p);
+    start(&p, cache_hides_all()); /* before the figure it says nothing */
+    tell(&p, &f);
+    ask(&p, 0);
+    p.now += SECOND;
+    end(&p, 1, NEVER);
+    assert_string_equal(verdict_word(last(&p)->verdict), "FAIL");
     stop(&p);
   }
 }
@@ -510,6 +549,74 @@ static void registered_memory_exists(void **state) {
     start(&p, memory(127535084, 31457280, 41943040, 10000000));
     refuse_as(&p, calls[i], "pinned", 80 * GIB, 2);
     assert_said(&p, VERDICT_WARN, "alloc_refused_unexplained", CONFIDENCE_LOW);
+    stop(&p);
+  }
+}
+
+static void loads(struct process *p, const char *soname) {
+  tell(p, &(struct fact){.kind = FACT_KIND_load, .u.load = {.soname = soname, .family = "cudart", .how = "start"}});
+}
+
+/* A request of a few bytes that MemFree covers: page cache may be in the way, or a library of CUDA 12 on a machine with
+ * CUDA 13. Both are said, and what tells them apart. */
+static void a_library_of_cuda_12_is_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *soname;
+    int64_t driver;
+    uint64_t size, available;
+    bool named;
+    const char *cause;
+  } rows[] = {
+      {"libcudart.so.12", FACT_NO_I64, 256, 80, true, "alloc_refused_reclaimable"},
+      {"libcudart.so.12", 13000, 256, 80, true, "alloc_refused_reclaimable"},
+      {"libcudart.so.12", 12080, 256, 80, false, "alloc_refused_reclaimable"},
+      {"libcudart.so.13", 13000, 256, 80, false, "alloc_refused_reclaimable"},
+      {NULL, 13000, 256, 80, false, "alloc_refused_reclaimable"},
+      {"libcudart.so.12", 13000, 2 * GIB, 80, false, "alloc_refused_reclaimable"}, /* memory explains it */
+      {"libcudart.so.12", 13000, 2 * GIB, 1, false, "alloc_refused_exhausted"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, memory(127535084, 314572, rows[i].available * 1048576, 79 * 1048576));
+    loads(&p, "libnccl.so.2");
+    if (rows[i].soname) loads(&p, rows[i].soname);
+    tell(&p, &(struct fact){.kind = FACT_KIND_device, .u.device = {.version = rows[i].driver, .count = FACT_NO_I64}});
+    refuse(&p, rows[i].size);
+    p.now += SECOND;
+    end(&p, 1, NEVER);
+    assert_int_equal(last(&p)->verdict, VERDICT_FAIL);
+    assert_string_equal(last(&p)->cause, rows[i].cause);
+    assert_int_equal(strstr(last(&p)->text, "or a library of CUDA 12 does not fit (low confidence)") != NULL,
+                     rows[i].named);
+    bool evidence = false;
+    for (unsigned k = 0; k < last(&p)->evidence.n; k++)
+      evidence |= strstr(last(&p)->evidence.item[k], "libcudart.so.12 is mapped") != NULL;
+    assert_int_equal(evidence, rows[i].named);
+    if (rows[i].size == 256) assert_int_equal(last(&p)->confidence, CONFIDENCE_MEDIUM);
+    stop(&p);
+  }
+}
+
+/* Free memory in pieces: told where a sample is at hand, and no more than told. */
+static void free_blocks_are_named(void **state) {
+  (void)state;
+  for (uint64_t blocks = 0; blocks < 2; blocks++) {
+    struct process p;
+    struct fact f;
+    start(&p, idle());
+    fact_init(&f, FACT_KIND_sample);
+    f.u.sample.block_max = (16 + 16 * blocks) * MIB;
+    f.u.sample.blocks_large = blocks;
+    f.u.sample.mem = p.mem;
+    tell(&p, &f);
+    refuse(&p, GIB);
+    p.now += SECOND;
+    end(&p, 1, NEVER);
+    assert_said(&p, VERDICT_WARN, "alloc_refused_unexplained", CONFIDENCE_LOW);
+    assert_int_equal(fixes_mention(last(&p), "restart"), !blocks);
+    assert_non_null(
+        strstr(last(&p)->evidence.item[3], blocks ? "the largest has 32.0 MiB" : "fragmentation is the likelier"));
     stop(&p);
   }
 }
@@ -1048,6 +1155,7 @@ int main(void) {
       cmocka_unit_test(giving_up_after_it_is_a_failure),
       cmocka_unit_test(giving_up_needs_all_of_it),
       cmocka_unit_test(giving_up_by_a_signal),
+      cmocka_unit_test(giving_up_after_another_failure),
       cmocka_unit_test(a_later_good_figure_counts),
       cmocka_unit_test(a_refusal_takes_the_blame),
       cmocka_unit_test(honest_figures),
@@ -1069,6 +1177,8 @@ int main(void) {
       cmocka_unit_test(no_reading_no_cause),
       cmocka_unit_test(partial_readings),
       cmocka_unit_test(registered_memory_exists),
+      cmocka_unit_test(a_library_of_cuda_12_is_named),
+      cmocka_unit_test(free_blocks_are_named),
       cmocka_unit_test(mapped_files_must_be_unmapped_first),
       cmocka_unit_test(other_errors_are_not_memory),
       cmocka_unit_test(nccl_numbers_are_its_own),
