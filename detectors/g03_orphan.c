@@ -2,11 +2,10 @@
  *
  * /proc/meminfo accounts for everything but what drivers take page by page; on an idle Spark 1.1 to 1.35 GiB are left over.
  * What exceeds that, and is in no process of NVML's lists, is what a crash has left behind - or comes back in a moment (2 to
- * 5 s were seen), or is page-locked memory, which NVML's figures do not have, or belongs to another kernel module. So there
- * are two ways to be sure enough, each with 10 s of patience: it was there when the run began, before the job held anything,
- * and never fell; or it grew when a listed process ended that held as much.
- *
- * WARN as long as it lasts; FAIL when a request was refused that would have fitted, and the process failed by it.
+ * 5 s were seen), or is page-locked memory, which NVML's figures do not have, or belongs to another kernel module. So it is
+ * said of a job only when the figure rose as a process ended, by what that held, and has stayed for 10 s: WARN, and FAIL
+ * when a request was refused that would have fitted, and the process failed by it. Before a job (preflight) all that is
+ * there and stays for 10 s is worth a note, and whose it is stays open.
  * Freestanding: no libc, no I/O, no clock, no lock.
  */
 #include "detector.h"
@@ -19,24 +18,24 @@
 
 #define GIB ((uint64_t)1 << 30)
 
-enum way { WAY_START = 1, WAY_CRASH };
+enum way { WAY_FOUND = 1, WAY_CRASH };
 
 /* The figure in the latest splits. */
 struct g03_orphan_state {
   struct want want;
   struct holders holders;
-  bool seen;               /* a split with the figure */
-  uint64_t now, total;     /* the figure, MemTotal */
-  uint64_t t;              /* time of that split */
+  bool seen;           /* a split with the figure */
+  uint64_t now, total; /* the figure, MemTotal */
+  uint64_t t;          /* time of that split */
+  bool preflight;
   uint64_t first_t;        /* of the first split */
   uint64_t least;          /* smallest figure since */
-  bool from_start;         /* the job held next to nothing at the first one */
   uint64_t held;           /* by processes, at the same time */
   uint64_t base;           /* the figure before it rose */
   uint64_t risen, risen_t; /* it rose by so much, at the least since risen_t, when a process ended; 0: it did not */
   struct holder ended;     /* the one, where a look had listed it; pid 0: none */
   enum verdict shown;
-  unsigned shown_way;
+  unsigned shown_mode;
 };
 
 enum doubt { DOUBT_MODULE = 1, DOUBT_PINNED = 2, DOUBT_END = 4 };
@@ -56,19 +55,13 @@ static unsigned count(unsigned doubts) {
   return n;
 }
 
-static bool others_compute(const struct holders *h) {
-  for (unsigned i = 0; i < h->now.n; i++)
-    if (!h->now.at[i].graphics && holder_counts(&h->now.at[i])) return true;
-  return false;
-}
-
 static struct loss loss_of(const struct g03_orphan_state *s) {
   uint64_t least = least_that_counts(s);
   if (s->risen >= least && s->t - s->risen_t >= HOLDER_PATIENCE_US)
     return (struct loss){WAY_CRASH, s->risen, s->risen_t, 0};
-  if (!s->from_start || s->least < least || s->t - s->first_t < HOLDER_PATIENCE_US) return (struct loss){0, 0, 0, 0};
-  return (struct loss){WAY_START, s->least, s->first_t,
-                       DOUBT_MODULE | (others_compute(&s->holders) ? DOUBT_PINNED : 0)};
+  if (s->preflight && s->least >= least && s->t - s->first_t >= HOLDER_PATIENCE_US)
+    return (struct loss){WAY_FOUND, s->least, s->first_t, DOUBT_MODULE | DOUBT_PINNED};
+  return (struct loss){0, 0, 0, 0};
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
@@ -98,7 +91,7 @@ static void say_sentence(struct text *t, const struct say *say) {
   }
   add_loss(t, say);
   if (say->mode == REFUSED) text_add(t, ": without that the request would have fitted");
-  if (say->mode == LISTED) text_add(t, ": a crash has left it behind");
+  if (say->mode == LISTED) text_add(t, say->loss->way == WAY_CRASH ? ": a crash has left it behind" : " and keeps it");
   if (say->mode == OVER) text_add(t, say->end ? ", and the process ended well" : ", and it came back");
 }
 
@@ -116,8 +109,6 @@ static void evidence(struct finding *f, const struct say *say) {
     text_sized(&t, " held ", s->ended.bytes, " and has ended; they did not come back");
   } else if (l->way == WAY_CRASH) {
     text_item_sized(&f->evidence, "processes that held as much have ended; ", l->bytes, " did not come back");
-  } else {
-    text_item_add(&f->evidence, "it was there when the run began, and has not gone down since");
   }
   if (say->mode == REFUSED)
     text_item_sized(&f->evidence, "for the refused request ", want_missing(&s->want),
@@ -127,7 +118,7 @@ static void evidence(struct finding *f, const struct say *say) {
                   "not excluded: another kernel module that takes memory by the page (ZFS, virtual machines, RDMA)");
   if (l->doubts & DOUBT_PINNED)
     text_item_add(&f->evidence,
-                  "not excluded: page-locked memory of another process that computes; NVML's figures do not have it");
+                  "not excluded: page-locked memory of a process that computes, which NVML's figures do not have");
   if (l->doubts & DOUBT_END)
     text_item_add(&f->evidence, "not excluded: the process failed for a reason that has nothing to do with memory");
   if (say->end && say->mode != OVER) ending_say(&f->evidence, s->want.t, say->end);
@@ -156,9 +147,9 @@ static void fill(struct finding *f, const struct say *say, enum verdict v) {
 
 /* ---- judging ---------------------------------------------------------------------------------------------------------------- */
 static void say(struct g03_orphan_state *s, const struct say *words, enum verdict v, struct det_out *out) {
-  if (s->shown == v && s->shown_way == (unsigned)words->mode && !(words->end && v > VERDICT_INFO)) return;
+  if (s->shown == v && s->shown_mode == (unsigned)words->mode && !(words->end && v > VERDICT_INFO)) return;
   s->shown = v;
-  s->shown_way = (unsigned)words->mode;
+  s->shown_mode = (unsigned)words->mode;
   fill(&out->f, words, v);
   out->emit(out, &out->f);
 }
@@ -172,10 +163,10 @@ static void speak(struct g03_orphan_state *s, struct det_out *out) {
   struct loss l = loss_of(s);
   struct say words = {s, &l, is_refused_for_it(s, &l) ? REFUSED : LISTED, NULL};
   if (s->want.discrete) return;
-  if (l.way && count(l.doubts) < 2) {
-    say(s, &words, VERDICT_WARN, out);
+  if (l.way) {
+    say(s, &words, l.way == WAY_CRASH ? VERDICT_WARN : VERDICT_INFO, out);
   } else if (s->shown == VERDICT_WARN) {
-    struct loss gone = {WAY_START, s->now, s->t, 0};
+    struct loss gone = {WAY_FOUND, s->now, s->t, 0};
     words = (struct say){s, &gone, OVER, NULL};
     say(s, &words, VERDICT_INFO, out);
   }
@@ -198,7 +189,6 @@ static void watch_rise(struct g03_orphan_state *s, uint64_t now, uint64_t held) 
 static void on_split(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
   const struct fact_split *p = &fact->u.split;
   if (!num_known(p->device_nobody) || !num_known(p->total)) return;
-  uint64_t own = num_plus(num_or_zero(p->device_job), num_or_zero(p->pinned));
   uint64_t held = num_plus(num_or_zero(p->device_job), num_or_zero(p->device_others));
   s->t = fact->t;
   s->total = p->total;
@@ -206,9 +196,9 @@ static void on_split(struct g03_orphan_state *s, const struct fact *fact, struct
   if (!s->seen) {
     s->first_t = fact->t;
     s->least = p->device_nobody;
-    s->from_start = own < GIB;
   }
   s->seen = true;
+  s->preflight = s->preflight || text_equal(p->why, "preflight");
   s->now = p->device_nobody;
   s->held = held;
   s->least = num_min(s->least, s->now);
@@ -228,7 +218,7 @@ static void on_exit_fact(struct g03_orphan_state *s, const struct fact *end, str
   struct loss l = loss_of(s);
   struct say words = {s, &l, LISTED, end};
   enum verdict v = VERDICT_WARN;
-  if (!l.way || s->want.discrete || s->shown < VERDICT_WARN) return;
+  if (l.way != WAY_CRASH || s->want.discrete || s->shown < VERDICT_WARN) return;
   if (end->u.exit.status == 0) {
     words.mode = OVER;
     v = VERDICT_INFO;
