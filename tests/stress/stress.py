@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Scenes of job.cc bare, under the library, and under the launcher: they print the same and end the same.
 
-  stress.py BUILD JOB STUB SCENE [ARGUMENT...]
+  stress.py BUILD JOB STUB [--before LIB] [--behind LIB] [--env NAME=VALUE] SCENE [ARGUMENT...]
+
+LIB is another library in LD_PRELOAD, before or behind ours.
 
 Then the logs are looked at: all of them are whole, and where a function check_<scene> knows what has to be in them, it is.
 An argument refuse=A:B:C,1:38 stands for refuse=A,1, refuse=A,38, refuse=B,1, ... In the arguments {dir} is a fresh folder. Exit 77: the machine does not allow the scene."""
@@ -14,7 +16,15 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import check_log  # noqa: E402
 
-BUILD, JOB, STUB, SCENE, *WORDS = sys.argv[1:]
+BUILD, JOB, STUB, *rest = sys.argv[1:]
+OTHERS, EXTRA = {"--before": [], "--behind": []}, {}
+while rest[0].startswith("--"):
+    option, value, *rest = rest
+    if option == "--env":
+        EXTRA.update([value.split("=", 1)])
+    else:
+        OTHERS[option].append(value)
+SCENE, *WORDS = rest
 SECONDS = 100
 CANNOT = 77
 
@@ -25,8 +35,8 @@ def play(how, base):
     (place / "files").mkdir(parents=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(place), "SPARKSHIM_DIR": str(place / "logs"), "SPARKSHIM_STDERR": "0"}
     command = [JOB, STUB, SCENE, *(w.format(dir=place / "files") for w in WORDS)]
-    if how == "library":
-        env["LD_PRELOAD"] = f"{BUILD}/lib/libsparkshim.so"
+    ours = [f"{BUILD}/lib/libsparkshim.so"] if how == "library" else []
+    env.update(EXTRA, LD_PRELOAD=":".join([*OTHERS["--before"], *ours, *OTHERS["--behind"]]))
     if how == "launcher":
         command = [f"{BUILD}/bin/sparkrun", *command]
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, cwd=place)
@@ -97,7 +107,7 @@ def one_scene():
             logs = read(base / how)
             assert logs or SCENE == "limited", "no logs"
             check = globals().get("check_" + SCENE)
-            if check:
+            if check and not OTHERS["--before"]:  # what stands in front may lead look-ups past us
                 check(logs)
     return 0
 
