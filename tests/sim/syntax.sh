@@ -41,6 +41,22 @@ $sim 2>/dev/null
 sh -c "$sim $dir/good.scn -- sh -c 'kill -TERM \$\$'; exit \$?" 2>/dev/null
 [ $? -eq 143 ] || fail "a signal is not passed on"
 
+# Names: of a base world, of a file in $GB10SIM_SCENARIOS, of a file here, which comes first.
+total() { "$@" -- sh -c 'grep MemTotal: "$SPARKSHIM_ROOT/proc/meminfo"' | tr -dc 0-9; }
+cd "$dir" || exit 1
+mkdir more loaded
+echo 'include near-edge' >more/mine.scn
+echo 'MemTotal 7kB' >more/extra
+for name in idle gb10-idle gb10-idle.scn loaded; do
+  [ "$(total $sim $name)" = 127535084 ] || fail "base world by the name $name"
+done
+[ "$(GB10SIM_SCENARIOS=$dir/more total $sim mine.scn extra)" = 7 ] || fail "a file in GB10SIM_SCENARIOS"
+echo 'MemTotal 5kB' >idle
+[ "$(total $sim idle)" = 5 ] || fail "a file here comes before a base world"
+text=$($sim idel -- true 2>&1)
+[ $? -eq 125 ] || fail "an unknown name is not refused with 125"
+case $text in *"idel: no such file"*" near-edge"*) ;; *) fail "message for an unknown name: $text" ;; esac
+
 $sim --keep "$dir/world" "$dir/good.scn" -- true || fail "--keep"
 grep -q '^MemTotal: *127535084 kB$' "$dir/world/root/proc/meminfo" || fail "meminfo of the kept world"
 grep -q 'NVIDIA GB10' "$dir/world/root/proc/driver/nvidia/gpus/"*/information || fail "driver's information file"

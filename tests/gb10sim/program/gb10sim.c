@@ -40,7 +40,8 @@ static volatile sig_atomic_t child_pid;
 static int usage(void) {
   fputs("usage: gb10sim [--keep DIR] [--emulator \"CMD...\"] SCENARIO... -- CMD...\n"
         "       gb10sim --keep DIR --env SCENARIO...\n"
-        "Runs CMD on a simulated DGX Spark; docs/gb10sim.md describes the scenario file.\n",
+        "Runs CMD on a simulated DGX Spark. SCENARIO: a file as docs/gb10sim.md describes it, or a base world (idle, "
+        "loaded, ...).\n",
         stderr);
   return EXIT_OWN_FAILURE;
 }

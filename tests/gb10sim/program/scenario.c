@@ -3,11 +3,13 @@
  * A scenario describes the world only. Unknown words are errors that name file and line, also in lines that
  * are to be applied later: each of those is tried on a copy of the world first.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "scenario.h"
@@ -52,16 +54,29 @@ static int runtime(const struct words *in, struct scenario *out) {
   return in->n > 1 ? 0 : -1;
 }
 
-static bool find_include(const char *from, const char *name, char *out, size_t size) {
+static bool is_file(const char *path) {
+  struct stat st;
+  return !stat(path, &st) && !S_ISDIR(st.st_mode) && !access(path, R_OK);
+}
+
+/* A file of that name beside `from`, in $GB10SIM_SCENARIOS or among the base worlds; or the base world that is called so:
+ * "idle" is gb10-idle.scn. */
+static bool find_scenario(const char *from, const char *name, char *out, size_t size) {
   char copy[4096];
   const char *const extra = getenv("GB10SIM_SCENARIOS");
   if (name[0] == '/') return snprintf(out, size, "%s", name) > 0;
   snprintf(copy, sizeof copy, "%s", from);
-  const char *const folders[] = {dirname(copy), extra ? extra : "", GB10SIM_BASE_DIR};
-  for (unsigned i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-    if (!folders[i][0]) continue;
-    snprintf(out, size, "%s/%s", folders[i], name);
-    if (!access(out, R_OK)) return true;
+  const struct {
+    const char *folder, *before, *behind;
+  } places[] = {{dirname(copy), "", ""},
+                {extra ? extra : "", "", ""},
+                {GB10SIM_BASE_DIR, "", ""},
+                {GB10SIM_BASE_DIR, "", ".scn"},
+                {GB10SIM_BASE_DIR, "gb10-", ".scn"}};
+  for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
+    if (!places[i].folder[0]) continue;
+    snprintf(out, size, "%s/%s%s%s", places[i].folder, places[i].before, name, places[i].behind);
+    if (is_file(out)) return true;
   }
   return false;
 }
@@ -73,7 +88,7 @@ static int include(const char *path, int line, const struct words *in, struct wo
   char found[4096];
   if (in->n != 2) return complain(path, line, "include takes one file name");
   if (depth >= INCLUDE_DEPTH) return complain(path, line, "includes are nested too deeply");
-  if (!find_include(path, in->w[1], found, sizeof found)) return complain(path, line, "no such file to include");
+  if (!find_scenario(path, in->w[1], found, sizeof found)) return complain(path, line, "no such file to include");
   return read_file(found, w, out, depth + 1);
 }
 
@@ -125,4 +140,26 @@ static int read_file(const char *path, struct world *w, struct scenario *out, in
   return rc;
 }
 
-int scenario_read(const char *path, struct world *w, struct scenario *out) { return read_file(path, w, out, 0); }
+/* The names of the base worlds, for who has mistyped one. */
+static void list_base(void) {
+  struct dirent **entries;
+  int n = scandir(GB10SIM_BASE_DIR, &entries, NULL, alphasort);
+  fputs("gb10sim: base worlds:", stderr);
+  for (int i = 0; i < n; i++) {
+    const char *name = entries[i]->d_name;
+    size_t length = strcspn(name, ".");
+    if (length > 5 && !strncmp(name, "gb10-", 5)) fprintf(stderr, " %.*s", (int)length - 5, name + 5);
+    free(entries[i]);
+  }
+  if (n >= 0) free(entries);
+  fputc('\n', stderr);
+}
+
+int scenario_read(const char *name, struct world *w, struct scenario *out) {
+  char path[4096];
+  if (strchr(name, '/')) return read_file(name, w, out, 0);
+  if (find_scenario("./", name, path, sizeof path)) return read_file(path, w, out, 0);
+  fprintf(stderr, "gb10sim: %s: no such file, and no base world of that name\n", name);
+  list_base();
+  return -1;
+}

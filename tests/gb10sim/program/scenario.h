@@ -10,7 +10,8 @@ struct scenario {
   char standin[STANDINS_MAX][32];
 };
 
-/* Applies the file's lines to the world, in order. 0, or -1 after one line "file:line: what" on stderr. */
-int scenario_read(const char *path, struct world *w, struct scenario *out);
+/* Applies the file's lines to the world, in order. `name`: a path, or the name of a file in $GB10SIM_SCENARIOS or of a base
+ * world, "gb10-idle.scn" or "idle". 0, or -1 after a line "file:line: what" on stderr. */
+int scenario_read(const char *name, struct world *w, struct scenario *out);
 
 #endif
