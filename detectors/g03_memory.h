@@ -15,6 +15,7 @@
 
 #include "detector.h"
 #include "reading.h"
+#include "route.h"
 #include "text.h"
 
 enum g03_cause {
@@ -31,7 +32,7 @@ enum g03_cause {
 
 /* The routes of alloc_failed.route; a query is cudaMemGetInfo itself. */
 enum g03_route {
-  G03_DEVICE,
+  G03_DEVICE, /* the first seven are those of route.h */
   G03_MANAGED,
   G03_PINNED,
   G03_POOL,
@@ -42,6 +43,7 @@ enum g03_route {
   G03_OTHER,
   G03_ROUTES
 };
+_Static_assert((int)G03_QUERY == (int)ROUTE_COUNT, "a route that G3 does not tell apart");
 
 enum g03_doubt { /* the look-alike that the readings do not exclude */
                  G03_SURE,

@@ -96,9 +96,8 @@ static bool is_about_memory(const struct g03_event *e, const struct g03_judgemen
 }
 
 static enum g03_route route_of(const char *word) {
-  static const char words[G03_QUERY][8] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
   for (int i = 0; i < G03_QUERY; i++)
-    if (text_equal(word, words[i])) return (enum g03_route)i;
+    if (text_equal(word, route_word((unsigned)i))) return (enum g03_route)i;
   return G03_OTHER;
 }
 

@@ -18,8 +18,10 @@ static const char *const cause_words[G03_CAUSES] = {"alloc_refused_reclaimable",
                                                     "load_double_count",
                                                     "allocator_reserve",
                                                     "cma_trap"};
-static const char *const route_words[G03_ROUTES] = {"device", "managed", "pinned", "pool", "vmm",
-                                                    "array",  "nccl",    "query",  "other"};
+
+static const char *word_of(enum g03_route route) {
+  return route == G03_QUERY ? "query" : route < G03_QUERY ? route_word((unsigned)route) : "other";
+}
 
 /* "cudaMalloc of 2.0 GiB", "cudaMemGetInfo". */
 static void add_request(struct text *t, const struct g03_event *e) {
@@ -125,7 +127,7 @@ static void evidence_refusal(struct finding_list *list, const struct g03_record 
   struct text t = text_item(list);
   add_request(&t, e);
   if (!e->communicator) text_add(&t, ", route ");
-  if (!e->communicator) text_add(&t, route_words[e->route]);
+  if (!e->communicator) text_add(&t, word_of(e->route));
   if (!rec->refused) {
     text_add(&t, ", about to be made");
     return;
@@ -278,7 +280,7 @@ void g03_say_refusal(struct finding *f, const struct g03_state *s, const struct 
                      const struct fact *end) {
   struct reading r = reading_of(&rec->last.mem);
   struct text t = text_in(f->text, sizeof f->text);
-  words_begin(f, 3, v, cause_words[rec->judged.cause], route_words[rec->last.route]);
+  words_begin(f, 3, v, cause_words[rec->judged.cause], word_of(rec->last.route));
   f->confidence = rec->judged.confidence;
   f->t = end ? end->t : rec->last.t;
   evidence_refusal(&f->evidence, rec);

@@ -17,7 +17,7 @@ enum {
   RING_SLOTS = 512,   /* threads that can be seen at once; later ones share the last slot */
   RING_ALLOCS = 4096, /* default number of allocation entries; SPARKSHIM_RING overrides, a power of two */
   RING_ALLOCS_MAX = 1 << 20,
-  RING_ROUTES = 8,        /* allocation routes, see shim's enum alloc_route */
+  RING_ROUTES = 8,        /* allocation routes, see route.h */
   RING_TALLIES = 64,      /* threads with allocation counters of their own; later ones share the first */
   RING_SIZE_CLASSES = 48, /* class = bit length of the size */
   RING_NAME = 48,         /* longest hook name */

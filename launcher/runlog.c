@@ -4,6 +4,7 @@
 #include "fact_read.h"
 #include "procstat.h"
 #include "ring_read.h"
+#include "route.h"
 #include "rundir.h"
 
 #include <dirent.h>
@@ -429,9 +430,10 @@ static bool on_this_boot(const struct process *p) {
   return !p->boot_id || p->simulated || !strcmp(boot_id, p->boot_id);
 }
 
+_Static_assert((int)ROUTE_COUNT <= (int)RUNLOG_ROUTES, "a route that has no row");
+
 /* What the mapped ring beside the log still knows of a process that could not write its last records. */
 static void read_ring(struct process *p) {
-  static const char *const routes[RUNLOG_ROUTES] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
   char path[PATH_MAX];
   struct ring_file ring;
   size_t n = strlen(p->path);
@@ -447,7 +449,7 @@ static void read_ring(struct process *p) {
     keep_word(p->last_call, sizeof p->last_call, ring_name(&ring, slot->last_call));
   }
   p->allocations = 0;
-  for (unsigned route = 0; route < RUNLOG_ROUTES && routes[route]; route++) {
+  for (unsigned route = 0; route < ROUTE_COUNT; route++) {
     struct ring_counters c;
     ring_route_counters(&ring, route, &c);
     if (!c.count && !c.failed) continue;
@@ -459,7 +461,7 @@ static void read_ring(struct process *p) {
                                    .live = c.live,
                                    .peak = c.peak,
                                    .untracked = c.untracked};
-    keep_word(row->route, sizeof row->route, routes[route]);
+    keep_word(row->route, sizeof row->route, route_word(route));
   }
   ring_close(&ring);
 }

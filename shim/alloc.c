@@ -15,27 +15,21 @@
 #include "poison.h"
 
 enum {
-  LARGE_SHARE = 16,            /* large: a sixteenth of the machine */
-  GROWTH_SHARE = 64,           /* growth of what is held that makes a record */
-  FAILURES = 16,               /* readings of memory at failures of other calls */
-  CLASSES = RING_SIZE_CLASSES, /* of sizes, by bit length */
-  REFUSALS = 64,               /* pairs of call and size class whose refusals are counted apart */
-  FREELY = 32,                 /* refusals and recoveries that are recorded one by one; later ones are thinned */
-  QUERY_US = 100 * 1000,       /* between two records of memory queries, of large requests */
-  REFUSAL_US = 1000 * 1000,    /* between two thinned records */
-  QUERY_EXTRAS = 20,           /* queries recorded within QUERY_US of the last, in a second */
+  LARGE_SHARE = 16,         /* large: a sixteenth of the machine */
+  GROWTH_SHARE = 64,        /* growth of what is held that makes a record */
+  FAILURES = 16,            /* readings of memory at failures of other calls */
+  REFUSALS = 64,            /* pairs of call and size class whose refusals are counted apart */
+  FREELY = 32,              /* refusals and recoveries that are recorded one by one; later ones are thinned */
+  QUERY_US = 100 * 1000,    /* between two records of memory queries, of large requests */
+  REFUSAL_US = 1000 * 1000, /* between two thinned records */
+  QUERY_EXTRAS = 20,        /* queries recorded within QUERY_US of the last, in a second */
 };
-
-const char *alloc_route_word(enum alloc_route route) {
-  static const char words[ROUTE_COUNT][8] = {"device", "managed", "pinned", "pool", "vmm", "array", "nccl"};
-  return words[route];
-}
 
 uint64_t alloc_large_at;
 
 /* Refusals of one call and size class. */
 static struct refusals {
-  uint64_t key;     /* 1 + hook id * CLASSES + class; 0 = unused */
+  uint64_t key;     /* 1 + hook id * RING_SIZE_CLASSES + class; 0 = unused */
   uint64_t count;   /* since the last record */
   uint64_t last_us; /* when that was written */
   uint64_t latest_us;
@@ -55,11 +49,6 @@ static uint32_t recorded; /* refusals and recoveries so far */
 
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
-
-static unsigned size_class(uint64_t size) {
-  unsigned bits = size ? 64 - (unsigned)__builtin_clzll(size) : 0;
-  return bits < CLASSES ? bits : CLASSES - 1;
-}
 
 /* ---- the machine's memory ------------------------------------------------------------------------------------ */
 static void read_memory(struct fact_memory *out) {
@@ -114,7 +103,7 @@ void alloc_large(enum hook_id id, enum alloc_route route, uint64_t size) {
   STORE(last[route].size, size);
   struct fact fact = {.kind = FACT_KIND_alloc_large};
   fact.u.alloc_large.call = hook_name(id);
-  fact.u.alloc_large.route = alloc_route_word(route);
+  fact.u.alloc_large.route = route_word(route);
   fact.u.alloc_large.size = size;
   read_memory(&fact.u.alloc_large.mem);
   call_observe(&fact);
@@ -166,7 +155,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
   struct fact fact = {.kind = FACT_KIND_alloc_failed};
   struct fact_alloc_failed *f = &fact.u.alloc_failed;
   f->call = hook_name(id);
-  f->route = alloc_route_word(route);
+  f->route = route_word(route);
   f->size = size;
   f->result = result;
   f->repeat = repeat;
@@ -181,7 +170,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
 
 /* The counter of this call and size class; when all are taken, the last one is shared. */
 static struct refusals *refusals_of(enum hook_id id, uint64_t size) {
-  uint64_t key = 1 + (uint64_t)id * CLASSES + size_class(size);
+  uint64_t key = 1 + (uint64_t)id * RING_SIZE_CLASSES + route_size_class(size);
   struct refusals *r = refusals;
   for (; r < refusals + REFUSALS - 1; r++) {
     uint64_t found = LOAD(r->key);
@@ -235,7 +224,7 @@ static void alloc_recovered(enum hook_id id, enum alloc_route route, uint64_t si
   if (all) STORE(pending[route].recorded, false);
   struct fact fact = {.kind = FACT_KIND_alloc_recovered};
   fact.u.alloc_recovered.call = hook_name(id);
-  fact.u.alloc_recovered.route = alloc_route_word(route);
+  fact.u.alloc_recovered.route = route_word(route);
   fact.u.alloc_recovered.size = size;
   __atomic_fetch_add(&recorded, 1, __ATOMIC_RELAXED);
   call_observe(&fact);
@@ -307,7 +296,7 @@ static void record_stats(enum alloc_route route) {
   struct fact fact = {.kind = FACT_KIND_alloc_stats};
   ring_counters(route, &sum);
   if (!sum.count && !sum.failed) return;
-  fact.u.alloc_stats = (struct fact_alloc_stats){.route = alloc_route_word(route),
+  fact.u.alloc_stats = (struct fact_alloc_stats){.route = route_word(route),
                                                  .count = sum.count,
                                                  .frees = sum.frees,
                                                  .failed = sum.failed,
@@ -322,7 +311,7 @@ void alloc_at_exit(void) {
   datafile_look(true);
   for (struct refusals *r = refusals; r < refusals + REFUSALS; r++)
     if (LOAD(r->key) && LOAD(r->open) && LOAD(r->count))
-      record_refusal((enum hook_id)((r->key - 1) / CLASSES), r->route, r->size, r->result, LOAD(r->count),
+      record_refusal((enum hook_id)((r->key - 1) / RING_SIZE_CLASSES), r->route, r->size, r->result, LOAD(r->count),
                      LOAD(r->latest_us));
   for (unsigned route = 0; route < ROUTE_COUNT; route++) record_stats((enum alloc_route)route);
 }

@@ -28,8 +28,6 @@ void alloc_mem_query(const struct call *c, int64_t result, uint64_t free_bytes, 
 /* At the end of the process: refusals that were held back, and alloc_stats of every route that was used. */
 void alloc_at_exit(void);
 
-const char *alloc_route_word(enum alloc_route route);
-
 #define BEFORE_ALLOC(route, space, asked, granted, key) \
   const uint64_t hook_asked = (uint64_t)(asked);        \
   const enum alloc_route hook_route = ROUTE_##route;    \

@@ -144,7 +144,7 @@ void relief_end(struct relief *r, int64_t result) {
   if (!result && r->last_error) r->last_error();
   if (result) __atomic_store_n(&no_use_us, now, __ATOMIC_RELAXED);
   fact.u.relief = (struct fact_relief){.call = hook_name(r->id),
-                                       .route = alloc_route_word(r->route),
+                                       .route = route_word(r->route),
                                        .size = r->size,
                                        .result = result,
                                        .files = r->files,

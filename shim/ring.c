@@ -40,7 +40,6 @@ uint32_t ring_grown;
 
 static struct ring_slot spare_slot; /* for everybody, where no memory could be had at all */
 
-_Static_assert((int)ROUTE_COUNT <= (int)RING_ROUTES, "the ring has no room for a route");
 _Static_assert(sizeof(struct ring_slot) == 128 && sizeof(struct ring_route) == 64, "cache lines");
 
 /* ---- layout ------------------------------------------------------------------------------------------------ */
@@ -282,11 +281,6 @@ static inline void append(enum hook_id call, struct ring_slot *slot, uint64_t pt
   __atomic_store_n(&entry->seq, number + 1, __ATOMIC_RELEASE);
 }
 
-static unsigned size_class(uint64_t size) {
-  unsigned bits = size ? 64U - (unsigned)__builtin_clzll(size) : 0;
-  return bits < RING_SIZE_CLASSES ? bits : RING_SIZE_CLASSES - 1;
-}
-
 static void raise_peak(struct ring_route *r, int64_t live) {
   uint64_t peak = __atomic_load_n(&r->peak, __ATOMIC_RELAXED);
   while (live > 0 && (uint64_t)live > peak)
@@ -337,7 +331,7 @@ void ring_alloc_note(enum hook_id call, enum alloc_route route, uint64_t ptr, ui
   append(call, slot, ptr, size, result, ticks);
   bump(&t->count, 1, shared);
   bump(&t->bytes, size, shared);
-  bump(&t->by_class[size_class(size)], 1, shared);
+  bump(&t->by_class[route_size_class(size)], 1, shared);
 }
 
 void ring_free_note(enum hook_id call, enum alloc_route route, uint64_t ptr, uint64_t size, uint64_t ticks) {

@@ -20,6 +20,7 @@
 
 #include "fact.h"
 #include "ring_format.h"
+#include "route.h"
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -32,18 +33,6 @@ enum hook_id {
 #include "hooks.def"
 #undef HOOK
   HOOK_ID_COUNT
-};
-
-/* Where an allocation comes from. Order is the ring's order of counters. */
-enum alloc_route {
-  ROUTE_DEVICE,
-  ROUTE_MANAGED,
-  ROUTE_PINNED,
-  ROUTE_POOL,
-  ROUTE_VMM,
-  ROUTE_ARRAY,
-  ROUTE_NCCL,
-  ROUTE_COUNT
 };
 
 /* ---- this thread (thread.c): initial-exec TLS, at most 64 bytes --------------------------------------- */
