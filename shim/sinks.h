@@ -1,4 +1,4 @@
-/* sinks.h - what observe.c, log.c, ring.c and line.c share: where facts and findings go. Only for these.
+/* sinks.h - what observe.c, log.c, ring.c and line.c share: where facts and findings go. Only for these, and for inject.c.
  *
  * Everything is opened by sinks_open(), in one thread, at wake-up or in a forked child. A sink that cannot be
  * opened, or fails later, is done without; none ever makes the job fail.

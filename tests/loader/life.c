@@ -163,7 +163,7 @@ static int injected(void) {
   int (*initialize)(void);
   if (!library) return 1;
   *(void **)&initialize = dlsym(library, "InitializeInjection");
-  return !initialize || initialize() != 1;
+  return !initialize || initialize() != 1 || initialize() != 1;
 }
 
 int main(int argc, char **argv) {

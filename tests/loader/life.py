@@ -5,6 +5,7 @@ life.py EMULATOR LIBSPARKSHIM LIFE LIBCUDA NEEDS_SYMBOL NEEDS_CUDA NAMES LIBEVER
 """
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -21,8 +22,8 @@ def check(holds, text):
         failures.append(text)
 
 
-def play(program, *arguments, preload=True, status=0, **settings):
-    """Runs a scene; records of all its processes, the first to write first. Nothing may be printed."""
+def play(program, *arguments, preload=True, status=0, says="", **settings):
+    """Runs a scene; records of all its processes, the first to write first. Nothing may be printed but `says`."""
     with tempfile.TemporaryDirectory(prefix="loader.") as home:
         env = {"PATH": os.environ["PATH"], "HOME": home, "SPARKSHIM_DIR": os.path.join(home, "logs"),
                "SPARKSHIM_STDERR": "0"}
@@ -45,7 +46,7 @@ def play(program, *arguments, preload=True, status=0, **settings):
         scene = " ".join(os.path.basename(a) for a in arguments[:1])
         check(done.returncode == status, "%s: status %d, not %d" % (scene, done.returncode, status))
         if program == LIFE:
-            check(not done.stdout and not done.stderr, "%s: printed %s%s" % (scene, done.stdout, done.stderr))
+            check(not done.stdout and re.fullmatch(says, done.stderr), "%s: printed %s%s" % (scene, done.stdout, done.stderr))
         return logs, done.stdout
 
 
@@ -128,7 +129,11 @@ def ptxas():
 def injection():
     (log,), _ = play(LIFE, "injected", SHIM, preload=False)
     check(log[0]["writer"] == "inject" and len(kinds(log, "note")) == 1, "injected: %s" % log)
-    check(not play(LIFE, "injected", SHIM)[0], "injected and preloaded: it woke up")
+    check(not play(LIFE, "injected", SHIM, SPARKSHIM_STDERR="1")[0], "injected and preloaded: it woke up")
+    line = r"G1 INFO: the driver loaded sparkshim \(CUDA_INJECTION64_PATH\), .* not seen, .*; fix: .*\n"
+    play(LIFE, "injected", SHIM, preload=False, says=line, SPARKSHIM_STDERR="1")
+    play(LIFE, "injected", SHIM, preload=False, SPARKSHIM_STDERR="1", SPARKSHIM_DETECTORS="-G1")
+    play(LIFE, "injected", SHIM, preload=False, SPARKSHIM_STDERR="1", SPARKSHIM="0")
 
 
 def table():

@@ -42,10 +42,12 @@ def same(steps, place, quiet=True, **more):
 
 
 def report(place):
-    """Of a job that was killed: nothing is found, and it does not read as healthy."""
+    """Of a job that failed from a cause that nothing tells: no more is said than is known, and it does not read as healthy."""
     done = subprocess.run([BUILD / "bin/sparkshim", "report", "--format", "json"], env=place.env, capture_output=True, timeout=60)
     known = json.loads(done.stdout)
-    assert (done.returncode, known["verdict"], known["findings"]) == (0, "SKIP", []), done
+    found = [(f["verdict"], f["cause"]) for f in known["findings"]]
+    assert (done.returncode, known["verdict"]) == (0, "INFO" if found else "SKIP"), done
+    assert found in ([], [("INFO", "killed_unknown")]), done
     return known
 
 
@@ -106,6 +108,21 @@ def case_fork(place):
     same(["alloc=10", "fork", "alloc=20", "exit=4"], place)
     found = sorted(dump(ring)["valid"] for ring in place.rings())
     assert found == [1, 20], found  # the child's call is refused: CUDA does not survive fork
+
+
+def case_injected(place):
+    """The driver's way in: one line says that calls are not seen, and the report does not read as healthy."""
+    place.env["CUDA_INJECTION64_PATH"] = str(BUILD / "lib/libsparkshim.so")
+    done = run(["alloc=10", "refused", "exit=3"], place, False)
+    lines = done.stderr.decode().splitlines()
+    assert done.returncode == 3 and len(lines) == 1 and lines[0].startswith("G1 INFO: the driver loaded sparkshim"), done
+    (records,) = [check_log.records(path) for path in place.logs()]
+    assert records[0]["writer"] == "inject" and of_kind(records, "load") and of_kind(records, "exit"), records
+    assert not of_kind(records, "alloc_failed"), records
+    known = report(place)
+    assert any("calls were not seen" in r for r in known["remarks"]) and "ended with status 3" in known["unexplained"][0], known
+    place.env["SPARKSHIM_STDERR"] = "0"
+    assert run(["alloc=10", "exit=0"], place, False).stderr == b""
 
 
 def case_full_disk(place):

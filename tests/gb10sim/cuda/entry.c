@@ -1,5 +1,7 @@
 /* entry.c - cuInit, versions, error texts and cuGetProcAddress of the libcuda stand-in. See internal.h. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,6 +41,15 @@ CUresult driver_fault(CUresult error) {
 
 void driver_fault_clear(void) { __atomic_store_n(&sticky, 0, __ATOMIC_RELEASE); }
 
+/* A tool's library named by the environment: the driver loads it while it starts, and calls one function. */
+static void load_injection(void) {
+  const char *path = getenv("CUDA_INJECTION64_PATH");
+  void *library = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  int (*initialize)(void) = NULL;
+  if (library) *(void **)&initialize = dlsym(library, "InitializeInjection");
+  if (initialize) initialize();
+}
+
 EXPORT CUresult CUDAAPI cuInit(unsigned flags) {
   int rule = world_call("cuInit", 0);
   if (rule) return (CUresult)rule;
@@ -46,8 +57,10 @@ EXPORT CUresult CUDAAPI cuInit(unsigned flags) {
   struct world *w = driver_world();
   if (!w || !w->scalar[SCALAR_devices]) return CUDA_ERROR_NO_DEVICE;
   int expected = 0;
-  if (__atomic_compare_exchange_n(&state, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+  if (__atomic_compare_exchange_n(&state, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     pthread_atfork(NULL, NULL, forked_child);
+    load_injection();
+  }
   return expected == 2 ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
 }
 
