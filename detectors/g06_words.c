@@ -111,8 +111,7 @@ static void evidence_doubts(struct finding_list *list, unsigned doubts) {
       "not excluded: the job needs more than the machine has; what the other holds is small beside it",
       "not excluded: it came after the refusal; nobody had looked within 30 s before",
       "not excluded: the process failed for a reason that has nothing to do with memory",
-      "not excluded: another user of the driver's memory; NVML does not tell its size, this is what is left of "
-      "MemTotal",
+      "not excluded: another user of the driver's memory; NVML tells no size, this is what MemTotal leaves",
   };
   for (unsigned i = 0; i < G06_DOUBTS; i++)
     if (doubts >> i & 1) text_item_add(list, words[i]);
@@ -158,7 +157,7 @@ static void rule_out(struct finding *f, const struct g06_say *say) {
 
 static enum confidence confidence_of(unsigned doubts) {
   if (!doubts) return CONFIDENCE_HIGH;
-  return doubts & (doubts - 1) ? CONFIDENCE_LOW : CONFIDENCE_MEDIUM;
+  return (doubts & (doubts - 1)) ? CONFIDENCE_LOW : CONFIDENCE_MEDIUM;
 }
 
 static enum retry retry_of(const struct g06_say *say) {

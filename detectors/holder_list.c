@@ -50,7 +50,7 @@ static void insert(struct holders_list *list, const struct holder *p) {
 
 static void take_out(struct holders_list *list, struct holder *p) {
   list->n--;
-  for (struct holder *end = list->at + list->n; p < end; p++) *p = p[1];
+  for (const struct holder *end = list->at + list->n; p < end; p++) *p = p[1];
 }
 
 /* A process can be in both lists, with its memory told in each. */
