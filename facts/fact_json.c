@@ -284,6 +284,7 @@ size_t finding_json(const struct finding *f, const struct finding_telling *how, 
   field_u64(&o, "count", how->count);
   field_u64(&o, "last", how->last);
   field_str(&o, "shown", how->shown);
+  if (how->pid) field_u64(&o, "pid", how->pid);
   return close_record(&o, buffer);
 }
 

@@ -29,6 +29,7 @@ struct finding_telling {
   uint64_t count;    /* how often it was emitted */
   uint64_t last;     /* when it was last, microseconds; the finding's own t is the first time */
   const char *shown; /* file, "dev:ino", on which the line with this verdict was put just now; NULL: on none */
+  uint64_t pid;      /* of the process that it is about, where the launcher tells it of one of its job; else 0 */
 };
 
 /* The record of a finding. Same rules as fact_json. */

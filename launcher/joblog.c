@@ -20,10 +20,24 @@
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define KERNEL "/proc/sys/kernel/osrelease"
 
+static void (*listener)(const struct fact *fact);
+
+void joblog_listen(void (*listen)(const struct fact *fact)) { listener = listen; }
+
+static size_t put(int file, const char *line, size_t n) {
+  return file >= 0 && n && quiet_write(file, line, n) == (long)n ? n : 0;
+}
+
 size_t joblog_write(int file, const struct fact *fact) {
   char line[FACT_JSON_MAX];
-  size_t n = fact_json(fact, line, sizeof line);
-  return file >= 0 && n && quiet_write(file, line, n) == (long)n ? n : 0;
+  size_t n = put(file, line, fact_json(fact, line, sizeof line));
+  if (listener) listener(fact);
+  return n;
+}
+
+size_t joblog_finding(int file, const struct finding *finding, const struct finding_telling *how) {
+  char line[FACT_JSON_MAX];
+  return put(file, line, finding_json(finding, how, line, sizeof line));
 }
 
 static void append(int file, struct fact *fact) {

@@ -8,6 +8,7 @@
 #define SPARKSHIM_LAUNCHER_H
 
 #include <stdbool.h>
+#include "finding.h"
 
 /* Statuses of `run` itself, as env(1), timeout(1) and nohup(1) have them. */
 enum { STATUS_LAUNCHER_FAILED = 125, STATUS_CANNOT_RUN = 126, STATUS_NOT_FOUND = 127 };
@@ -24,6 +25,10 @@ int sparkrun_main(int argc, char **argv);
 
 /* Writes the line and a newline to stderr by one write(2), unless stderr is a pipe that stays full. */
 void put_line(const char *line);
+/* A finding's line while the job runs: nobody waits for it. False when it could not be put, or after say_nothing(). */
+bool say_finding(const struct finding *f, bool simulated);
+/* The file on stderr, "dev:ino", as finding records name it; NULL: none. Valid until the next call. */
+const char *stderr_file(void);
 /* One line "sparkshim: ..." on stderr by one write(2), at most 1024 bytes; nothing after say_nothing(). */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_nothing(void);

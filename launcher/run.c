@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "job.h"
 #include "joblog.h"
+#include "live.h"
 #include "preload.h"
 #include "prune.h"
 #include "report.h"
@@ -203,7 +204,9 @@ static int watch(struct run *run) {
   const char *phase;
   choose_id(run);
   note_launcher(run);
+  if (!run->inner) live_begin(run->dir, getenv("SPARKSHIM_ROOT") != NULL);
   open_log(run);
+  live_log(run->log);
   preload_apply(run->argv[0]);
   /* Of several launchers one above the other the first one looks: the machine is the same. */
   const struct sampler_of look = {.log = run->inner ? -1 : run->log, .dir = run->dir};

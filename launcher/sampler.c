@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "jobtree.h"
 #include "joblog.h"
+#include "live.h"
 #include "sample.h"
 
 #include <errno.h>
@@ -82,12 +83,14 @@ static void write_sample(const char *why, enum thin how) {
 /* One look. Returns when the next one is due. */
 static uint64_t look(const char *why) {
   struct fact sample;
+  bool ended = live_read(&s.tree);
   read_machine(why, &sample);
-  enum thin how = thin_judge(&s.thinner, &sample, false);
+  enum thin how = thin_judge(&s.thinner, &sample, ended);
   if (how == THIN_NO)
     thin_hold(&s.thinner, &sample);
   else
     write_sample(why, how);
+  if (ended) live_exits();
   return sample.t + beat_next(&s.beat, sample.t, &sample.u.sample.mem);
 }
 
@@ -220,9 +223,13 @@ void sampler_end(void) {
   if (s.running && !stop_thread()) { /* all but the machine's own files is still the thread's */
     struct fact sample;
     read_machine("end", &sample);
+    live_stop();
     joblog_write(s.of.log, &sample);
     return;
   }
   s.running = false;
+  live_quiet();
+  live_read(&s.tree);
   write_sample("end", THIN_CHANGE);
+  live_exits();
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +56,25 @@ void put_line(const char *line) {
   memcpy(text, line, n);
   text[n++] = '\n';
   quiet_write(STDERR_FILENO, text, n); /* a closed stderr has nobody to tell, and must not end us */
+}
+
+bool say_finding(const struct finding *f, bool simulated) {
+  const struct timespec at_once = {0, 0};
+  char text[1024];
+  size_t at = 0;
+  if (silent || !is_ready(&at_once, NULL)) return false;
+  if (isatty(STDERR_FILENO)) at = (size_t)snprintf(text, sizeof text, "\r\033[K"); /* what a progress bar left there */
+  at += finding_line(f, simulated, text + at, sizeof text - at);
+  text[at++] = '\n'; /* in the NUL's place */
+  return quiet_write(STDERR_FILENO, text, at) == (long)at;
+}
+
+const char *stderr_file(void) {
+  static char file[44]; /* two numbers of 64 bits */
+  struct stat st;
+  if (fstat(STDERR_FILENO, &st)) return NULL;
+  snprintf(file, sizeof file, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+  return file;
 }
 
 static void write_line(const char *format, va_list args) {

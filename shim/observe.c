@@ -92,7 +92,7 @@ static void write_finding(const struct finding *f, const struct finding_telling 
 }
 
 static void write_seen(struct seen *s, uint32_t tid, const char *shown) {
-  write_finding(&s->f, &(struct finding_telling){tid, s->count, s->last, shown});
+  write_finding(&s->f, &(struct finding_telling){.tid = tid, .count = s->count, .last = s->last, .shown = shown});
   s->logged = s->count;
 }
 
@@ -127,7 +127,7 @@ static void emit(struct det_out *out, const struct finding *f) {
   struct seen *s = seen_find(j, f, &is_new);
   (void)out;
   if (!s) {
-    write_finding(f, &(struct finding_telling){j->tid, 1, f->t, NULL});
+    write_finding(f, &(struct finding_telling){.tid = j->tid, .count = 1, .last = f->t});
     return;
   }
   s->count++;

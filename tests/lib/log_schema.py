@@ -81,6 +81,7 @@ def finding_schema():
         "count": {"type": "integer", "minimum": 1},
         "last": {"type": "integer", "minimum": 0},
         "shown": {"type": "string", "pattern": "^[0-9]+:[0-9]+$"},
+        "pid": {"type": "integer", "minimum": 1},
     }
 
 
@@ -98,7 +99,7 @@ def schema():
     table = kinds()
     defs = {kind: record(kind, {n: TYPES[t][0] for n, t, _, _ in fields}, []) for kind, _, fields in table}
     finding = finding_schema()
-    defs["finding"] = record("finding", finding, [key for key in finding if key != "shown"])
+    defs["finding"] = record("finding", finding, [key for key in finding if key not in ("shown", "pid")])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "one line of a sparkshim log, version 1",

@@ -197,7 +197,7 @@ static void the_widest_records_fit(void **state) {
   memset(g.evidence.item, 0xff, sizeof g.evidence.item);
   memset(g.fixes.item, 0xff, sizeof g.fixes.item);
   memset(g.ruled_out.item, 0xff, sizeof g.ruled_out.item);
-  struct finding_telling how = {UINT32_MAX, UINT64_MAX - 1, UINT64_MAX - 1, wide};
+  struct finding_telling how = {UINT32_MAX, UINT64_MAX - 1, UINT64_MAX - 1, wide, UINT64_MAX - 1};
   assert_true(finding_json(&g, &how, buffer, sizeof buffer) > 0);
 }
 
@@ -222,6 +222,9 @@ static void a_finding_is_one_record(void **state) {
   how.shown = "5:77";
   finding_json(&f, &how, buffer, sizeof buffer);
   assert_non_null(strstr(buffer, "\"last\":11,\"shown\":\"5:77\"}\n"));
+  how.pid = 42;
+  assert_true(finding_json(&f, &how, buffer, sizeof buffer) > 0);
+  assert_non_null(strstr(buffer, "\"shown\":\"5:77\",\"pid\":42}\n"));
 }
 
 static void kinds_have_words(void **state) {
