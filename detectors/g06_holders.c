@@ -54,16 +54,20 @@ enum who { ANYBODY, ORPHANS, OTHERS };
 
 static bool is_of(enum who who, const struct holder *p) { return who == ANYBODY || is_orphan(p) == (who == ORPHANS); }
 
+/* The process itself had no device memory yet when it was refused. */
+static bool holds_nothing(const struct want *w) { return w->kind == WANT_REQUEST && w->live_device == 0; }
+
 /* All of them that can be what is missing, and the largest. */
 static struct g06_blame sum_up(const struct g06_state *s, enum who who) {
   struct g06_blame b = {.look_t = s->holders.t};
   for (unsigned i = 0; i < s->holders.now.n; i++) {
     struct holder p = s->holders.now.at[i];
     bool untold = !num_known(p.bytes);
-    if (!holder_counts(&p) || !is_of(who, &p) || (untold && !estimate(s, &p))) continue;
+    bool ours = holder_may_be_ours(&p) && holds_nothing(&s->want);
+    if (!(holder_counts(&p) || ours) || !is_of(who, &p) || (untold && !estimate(s, &p))) continue;
     if (!b.n || p.bytes > b.who.bytes) {
       b.who = p;
-      b.doubts = doubts_of(&p) | (untold ? G06_DOUBT_SIZE : 0);
+      b.doubts = doubts_of(&p) | (untold ? G06_DOUBT_SIZE : 0) | (ours ? G06_DOUBT_OURS : 0);
     }
     b.sum = num_plus(b.sum, p.bytes);
     b.n++;

@@ -19,7 +19,8 @@ enum g06_doubt {
   G06_DOUBT_LOOK = 8,   /* nobody looked shortly before the refusal */
   G06_DOUBT_END = 16,   /* nothing was refused: the process may have failed for another reason */
   G06_DOUBT_SIZE = 32,  /* NVML does not tell its size, it follows from what is left of MemTotal */
-  G06_DOUBTS = 6
+  G06_DOUBT_OURS = 64,  /* it cannot be seen, and the job itself was not listed: one of its processes? */
+  G06_DOUBTS = 7
 };
 
 /* Who has what is missing. */

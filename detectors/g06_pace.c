@@ -65,7 +65,7 @@ static struct newcomers newcomers_of(const struct holders *h, uint64_t since) {
   struct newcomers c = {0, 0, NULL};
   for (unsigned i = 0; i < h->now.n; i++) {
     const struct holder *p = &h->now.at[i];
-    if (p->graphics || !p->newcomer || p->came < since) continue;
+    if (p->graphics || p->maybe_ours || !p->newcomer || p->came < since) continue;
     if (!c.who || num_or_zero(p->bytes) > num_or_zero(c.who->bytes)) c.who = p;
     c.bytes = num_plus(c.bytes, num_or_zero(p->bytes));
     c.n++;

@@ -112,6 +112,7 @@ static void evidence_doubts(struct finding_list *list, unsigned doubts) {
       "not excluded: it came after the refusal; nobody had looked within 30 s before",
       "not excluded: the process failed for a reason that has nothing to do with memory",
       "not excluded: another user of the driver's memory; NVML tells no size, this is what MemTotal leaves",
+      "not excluded: a process of this job; NVML lists none, and has other numbers for processes in a container",
   };
   for (unsigned i = 0; i < G06_DOUBTS; i++)
     if (doubts >> i & 1) text_item_add(list, words[i]);

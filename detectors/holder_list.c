@@ -64,10 +64,16 @@ static void add(struct holders_list *list, struct holder *p) {
   insert(list, p);
 }
 
+static void forget_next(struct holders *h) {
+  h->next.n = h->next.more = 0;
+  h->next_ours = false;
+}
+
 static void on_holder(struct holders *h, const struct fact *fact) {
   const struct fact_holder *f = &fact->u.holder;
-  if (fact->t != h->next_t) h->next.n = h->next.more = 0; /* the look before was not ended */
+  if (fact->t != h->next_t) forget_next(h); /* the look before was not ended */
   h->next_t = fact->t;
+  h->next_ours = h->next_ours || f->ours;
   if (f->ours || !num_known(f->pid)) return;
   struct holder p = {.pid = f->pid,
                      .ppid = f->ppid,
@@ -103,25 +109,32 @@ static void note_came(struct holders *h, uint64_t t) {
     struct holder *p = &h->next.at[i];
     const struct holder *old = find(&h->now, p->pid);
     p->came = old ? old->came : t;
+    p->maybe_ours = p->unseen && h->job && !h->next_ours;
     p->newcomer = old ? old->newcomer : h->looks > 0;
   }
 }
 
 static void complete(struct holders *h, uint64_t t) {
-  if (h->next_t != t) h->next.n = h->next.more = 0; /* nobody is listed */
+  if (h->next_t != t) forget_next(h); /* nobody is listed */
   note_left(h, t);
   note_came(h, t);
   h->now = h->next;
   h->before = h->looks ? h->t : t;
   h->t = t;
   h->looks++;
-  h->next.n = h->next.more = 0;
+  forget_next(h);
+}
+
+static void on_header(struct holders *h, const struct fact_header *f) {
+  h->job = h->job || f->writer;
+  if (!num_known(f->uid)) return;
+  h->uid = f->uid;
+  h->uid_known = true;
 }
 
 bool holders_observe(struct holders *h, const struct fact *fact) {
-  if (fact->kind == FACT_KIND_header && num_known(fact->u.header.uid)) {
-    h->uid = fact->u.header.uid;
-    h->uid_known = true;
+  if (fact->kind == FACT_KIND_header) {
+    on_header(h, &fact->u.header);
   } else if (fact->kind == FACT_KIND_holder) {
     on_holder(h, fact);
   } else if (fact->kind == FACT_KIND_nvml && text_equal(fact->u.nvml.call, "processes") && fact->u.nvml.answered) {
@@ -137,10 +150,14 @@ const struct holder *holders_find(const struct holders *h, uint64_t pid) {
   return NULL;
 }
 
-bool holder_counts(const struct holder *p) {
+static bool is_large(const struct holder *p) {
   if (p->graphics) return num_known(p->bytes) && p->bytes >= ORDINARY_GRAPHICS;
   return p->bytes >= BARE_CONTEXT;
 }
+
+bool holder_counts(const struct holder *p) { return is_large(p) && !p->maybe_ours; }
+
+bool holder_may_be_ours(const struct holder *p) { return is_large(p) && p->maybe_ours; }
 
 bool holder_is_alone(const struct holder *p) {
   bool no_parent = !num_known(p->ppid) || p->ppid <= 1;

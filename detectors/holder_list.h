@@ -29,6 +29,7 @@ struct holder {
   bool graphics;          /* in the list of graphics processes alone */
   bool session_gone;      /* the leader of its session has ended */
   bool unseen;            /* NVML lists it, /proc has no such process */
+  bool maybe_ours;        /* see holder_may_be_ours() */
   char name[HOLDER_NAME]; /* program, without folder */
   char argv[HOLDER_ARGV];
   char unit[HOLDER_UNIT];
@@ -52,6 +53,8 @@ struct holders {
   uint64_t next_t;
   uint64_t uid; /* of the process that is judged, from its header; see uid_known */
   bool uid_known;
+  bool job;       /* there is one: a process of it, or its launcher, has told of itself */
+  bool next_ours; /* the look that is being told lists a process of it */
 };
 
 /* True when the fact completes a look: `now` has changed. */
@@ -64,6 +67,10 @@ const struct holder *holders_find(const struct holders *h, uint64_t pid);
  * size that NVML does not tell; of graphics processes, which desktops have and which hold 40 to 560 MiB, only those of 2 GiB
  * and more. */
 bool holder_counts(const struct holder *p);
+
+/* It counts, but for this: it cannot be seen, and no process of the job was listed. In a container NVML has the host's
+ * numbers of processes, and it may be the job itself. */
+bool holder_may_be_ours(const struct holder *p);
 
 /* Nobody can be named who uses it: its parent has gone, the leader of its session has ended, neither a service nor a
  * container. Before HOLDER_PATIENCE_US have passed it may be ending (holder_is_watched). */

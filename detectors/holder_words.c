@@ -64,7 +64,7 @@ void holder_evidence(struct finding_list *list, const struct holder *p) {
   text_add(&t, p->argv[0] ? p->argv : p->name);
 }
 
-static void fix_by_signal(struct finding_list *list, const struct holders *h, const struct holder *p) {
+static void fix_by_signal(struct finding_list *list, const struct holders *h, const struct holder *p, bool alone) {
   struct text t = text_item(list);
   if (is_others(h, p)) {
     text_add(&t, "ask ");
@@ -76,11 +76,9 @@ static void fix_by_signal(struct finding_list *list, const struct holders *h, co
     text_add(&t, "); without its owner's consent leave it alone");
     return;
   }
-  text_add(&t, "kill ");
+  text_add(&t, alone ? "end it: kill " : "wait until it has ended, or end it: kill ");
   text_number(&t, p->pid);
-  text_add(&t, " (");
-  add_name(&t, p);
-  text_add(&t, "; SIGTERM), and give its memory up to 10 s to come back");
+  text_add(&t, " (SIGTERM); its memory takes up to 10 s to come back");
 }
 
 static void fix_by_force(struct finding_list *list, const struct holders *h, const struct holder *p) {
@@ -112,7 +110,7 @@ void holder_fix(struct finding_list *list, const struct holders *h, const struct
         &t,
         " is in another PID namespace or has just ended: look on the host (ps -fp, docker ps), and stop what runs it");
   } else {
-    fix_by_signal(list, h, p);
+    fix_by_signal(list, h, p, alone);
     if (alone) fix_by_force(list, h, p);
   }
   if (!alone)

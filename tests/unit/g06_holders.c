@@ -12,6 +12,13 @@ static void begin(struct process *p, struct fact_memory mem) { start(p, &det_g06
 static struct fact_holder ollama(uint64_t bytes) { return service(812, "/usr/bin/ollama", bytes, "ollama.service"); }
 static struct fact_holder engine(uint64_t watched) { return orphan(4242, "VLLM::EngineCore", 104277 * MIB, watched); }
 
+/* A look that lists a process of the job as well. */
+static void look_beside_us(struct process *p, struct fact_holder h) {
+  struct fact_holder both[] = {h, holding(77, "python3", 20 * GIB)};
+  both[1].ours = true;
+  look(p, both, 2);
+}
+
 /* ---- a refusal ------------------------------------------------------------------------------------------------------------ */
 
 static void refused_for_the_sake_of_a_service(void **state) {
@@ -207,6 +214,27 @@ static void listed_twice_is_one(void **state) {
   stop(&p);
 }
 
+/* In a container NVML has the host's numbers: what it lists and nobody sees may be the job. */
+static void the_job_itself_under_another_number(void **state) {
+  struct process p;
+  struct fact_holder h = holding(81234, NULL, 110 * GIB);
+  (void)state;
+  h.unseen = true, h.ppid = h.uid = NO, h.watched = 60 * SECOND;
+  begin(&p, used_up());
+  look_at(&p, h);
+  ask(&p);
+  refuse(&p, 4 * GIB);
+  end(&p, 1, START);
+  assert_int_equal(p.said, 0);
+  stop(&p);
+  begin(&p, used_up()); /* it had not taken anything: one of its kin at most */
+  look_at(&p, h);
+  refuse_holding(&p, 4 * GIB, 0);
+  end(&p, 1, START);
+  assert_said(&p, VERDICT_FAIL, "other_holder", CONFIDENCE_MEDIUM);
+  stop(&p);
+}
+
 static void nobody_asked_nvml(void **state) {
   struct process p;
   (void)state;
@@ -392,7 +420,7 @@ static void no_orphans(void **state) {
     if (what == 4) h.managed = "user-service", h.unit = "vllm.service";
     if (what == 5) h.unseen = true;
     begin(&p, little_left());
-    look_at(&p, h);
+    look_beside_us(&p, h);
     assert_int_equal(left_at(&p, "orphan_holder"), VERDICT_PASS);
     assert_said(&p, VERDICT_INFO, "other_holder", CONFIDENCE_HIGH);
     ask(&p);
@@ -545,7 +573,7 @@ static void fixes_say_whose_it_is(void **state) {
       {"container", "0123456789ab", NULL, 0, false, "docker stop 0123456789ab", "container 0123456789ab"},
       {NULL, NULL, "alice", 1001, false, "ask user alice, whose process it is", "user alice"},
       {NULL, NULL, NULL, 1001, false, "ask user 1001, whose process it is", "user 1001"},
-      {NULL, NULL, NULL, OUR_UID, false, "kill 812 (server; SIGTERM)", "server (pid 812)"},
+      {NULL, NULL, NULL, OUR_UID, false, "end it: kill 812 (SIGTERM)", "server (pid 812)"},
       {NULL, NULL, NULL, FACT_NO_U64, true, "another PID namespace", "not visible here"},
   };
   struct process p;
@@ -555,7 +583,7 @@ static void fixes_say_whose_it_is(void **state) {
     h.managed = rows[i].managed, h.unit = rows[i].unit, h.user = rows[i].user;
     h.uid = rows[i].uid, h.unseen = rows[i].unseen, h.watched = 20 * SECOND;
     begin(&p, used_up());
-    look_at(&p, h);
+    look_beside_us(&p, h);
     refuse(&p, 4 * GIB);
     assert_said(&p, VERDICT_WARN, "other_holder", CONFIDENCE_HIGH);
     assert_non_null(strstr(last(&p)->fixes.item[0], rows[i].says));
@@ -663,6 +691,7 @@ int main(void) {
       cmocka_unit_test(a_desktop_is_ordinary),
       cmocka_unit_test(what_belongs_to_the_job_is_no_other),
       cmocka_unit_test(listed_twice_is_one),
+      cmocka_unit_test(the_job_itself_under_another_number),
       cmocka_unit_test(nobody_asked_nvml),
       cmocka_unit_test(a_gpu_with_memory_of_its_own),
       cmocka_unit_test(looks_and_refusals_in_time),

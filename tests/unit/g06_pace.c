@@ -125,6 +125,7 @@ enum alike {
   TOO_YOUNG,       /* nothing is known of what was before */
   UNCOUNTED,       /* the rings could not be read */
   NOT_SEEN,        /* nobody looked for six minutes in between */
+  MAY_BE_OURS,     /* not to be seen, and the job itself is not listed */
   LEFT_AT_ONCE,    /* it came, and had ended before the job went slower */
   ALIKES
 };
@@ -139,6 +140,7 @@ static void play(struct scene *s, enum alike what) {
     go(s, 60, 30);
   if (what == GRAPHICS_CAME) h.kind = "graphics";
   if (what == OURS_CAME) h.ours = true;
+  if (what == MAY_BE_OURS) h.unseen = true;
   if (what != NOBODY_CAME && what != WAS_THERE) come(s, h);
   if (what == MUCH_LATER) go(s, 180, 30);
   if (what == NOT_SEEN) wait_s(&s->p, 360);

@@ -144,7 +144,8 @@ static inline void look(struct process *p, const struct fact_holder *list, unsig
 
 static inline void look_at(struct process *p, struct fact_holder h) { look(p, &h, 1); }
 
-static inline void refuse_as(struct process *p, const char *call, const char *route, uint64_t size, int64_t result) {
+static inline void refuse_with(struct process *p, const char *call, const char *route, uint64_t size, int64_t result,
+                               uint64_t held) {
   struct fact f = {.kind = FACT_KIND_alloc_failed};
   f.u.alloc_failed = (struct fact_alloc_failed){.call = call,
                                                 .route = route,
@@ -152,10 +153,16 @@ static inline void refuse_as(struct process *p, const char *call, const char *ro
                                                 .result = result,
                                                 .repeat = 1,
                                                 .last = NO,
-                                                .live_device = 20 * GIB,
+                                                .live_device = held,
                                                 .live_pinned = 0,
                                                 .mem = p->mem};
   tell(p, f);
+}
+static inline void refuse_as(struct process *p, const char *call, const char *route, uint64_t size, int64_t result) {
+  refuse_with(p, call, route, size, result, 20 * GIB);
+}
+static inline void refuse_holding(struct process *p, uint64_t size, uint64_t held) {
+  refuse_with(p, "cudaMalloc", "device", size, 2, held);
 }
 static inline void refuse(struct process *p, uint64_t size) { refuse_as(p, "cudaMalloc", "device", size, 2); }
 
