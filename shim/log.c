@@ -79,8 +79,17 @@ static void map_mark(int fd) {
   log_file.mark = sys_is_error(mark) ? NULL : mark;
 }
 
+/* A relative SPARKSHIM_DIR is taken from where the first process of the run stood when it woke up: its children may stand
+ * elsewhere, and would leave logs all over the job's folders. */
+static const char *settled_env(const char *name) {
+  static char base[RUN_PATH];
+  const char *value = shim_env(name);
+  if (!str_equal(name, "SPARKSHIM_DIR") || !value || !*value || *value == '/') return value;
+  return rundir_of_ancestor(base, sizeof(base)) ? base : value;
+}
+
 static int open_at(enum rundir_place where, const char *run, uint64_t start) {
-  int dir = rundir_open(shim_env, where, run, log_file.path, RUN_PATH);
+  int dir = rundir_open(settled_env, where, run, log_file.path, RUN_PATH);
   if (dir < 0) return dir;
   int fd = create_in(dir, start);
   if (fd >= 0 && remember(fd)) {

@@ -98,6 +98,8 @@ static bool id_given(rundir_env env, char id[RUN_ID], const char **ret_from) {
 struct sought {
   char stem[RUN_HOST + 24]; /* "<host>-<pid>-" */
   char *id;                 /* char[RUN_ID] */
+  char *base;               /* what stands before "/runs/"; NULL: not asked for */
+  size_t base_size;
 };
 
 /* ".../runs/<id>/<host>-<pid>-...". Only names that the writer could have made. */
@@ -112,12 +114,15 @@ static bool is_own_log(const char *path, void *arg) {
   for (size_t i = 0; i < length; i++)
     if (!is_plain(folder[i])) return false;
   if (folder[0] == '.') return false;
+  size_t base_length = (size_t)(folder - 6 - path);
+  if (sought->base && base_length >= sought->base_size) return false;
   str_copy(sought->id, length + 1, folder);
+  if (sought->base) str_copy(sought->base, base_length + 1, path);
   return true;
 }
 
-static bool id_of_process(int pid, const char *host, char id[RUN_ID]) {
-  struct sought sought = {.id = id};
+static bool run_of_process(int pid, const char *host, char id[RUN_ID], char *base, size_t base_size) {
+  struct sought sought = {.id = id, .base = base, .base_size = base_size};
   size_t at = str_copy(sought.stem, sizeof(sought.stem), host);
   at += str_copy(sought.stem + at, sizeof(sought.stem) - at, "-");
   at = proc_put_number(sought.stem, sizeof(sought.stem), at, (uint64_t)pid);
@@ -137,8 +142,20 @@ static void id_of_session(const char *root, int leader, uint64_t start, char id[
   rundir_sanitise(boot, id + at, RUN_ID - at);
 }
 
+enum { ANCESTORS = 32 };
+
+bool rundir_of_ancestor(char *base, size_t size) {
+  struct procstat st;
+  char host[RUN_HOST], id[RUN_ID];
+  rundir_host(host);
+  for (int pid = 0, depth = 0; depth < ANCESTORS && procstat_read(pid, &st) == 0 && st.ppid > 0; depth++) {
+    pid = st.ppid;
+    if (run_of_process(pid, host, id, base, size)) return true;
+  }
+  return false;
+}
+
 void rundir_id(rundir_env env, const char *root, char id[RUN_ID], const char **ret_from) {
-  enum { ANCESTORS = 32 };
   struct procstat own = {0, 0, 0}, st;
   char host[RUN_HOST];
   int pid = sys_getpid(), top = pid, leader;
@@ -150,7 +167,7 @@ void rundir_id(rundir_env env, const char *root, char id[RUN_ID], const char **r
   rundir_host(host);
   *ret_from = "parent";
   for (int parent = own.ppid, depth = 0; parent > 0 && depth < ANCESTORS; depth++) {
-    if (id_of_process(parent, host, id)) return;
+    if (run_of_process(parent, host, id, NULL, 0)) return;
     if (procstat_read(parent, &st) < 0) break;
     top = parent;
     top_start = st.start;

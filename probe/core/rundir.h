@@ -33,6 +33,10 @@ int rundir_open(rundir_env env, enum rundir_place place, const char *id, char *p
  * which it was, in the words of facts.def. Always gives one. */
 void rundir_id(rundir_env env, const char *root, char id[RUN_ID], const char **ret_from);
 
+/* The base folder of the nearest ancestor that has its log mapped, as far as /proc/<pid>/maps shows it: a newline in it reads
+ * \\012. False: there is none, or it does not fit. */
+bool rundir_of_ancestor(char *base, size_t size);
+
 /* Replaces what is not a letter, digit, '.', '_' or '-', and cuts; either is marked by a hash of the whole. */
 void rundir_sanitise(const char *text, char *out, size_t size);
 

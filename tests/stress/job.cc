@@ -347,6 +347,20 @@ static int again() {
   return 2;
 }
 
+/* Goes elsewhere, and has a child there that is forked and one that is another program. argument: where */
+static int elsewhere() {
+  char zero[] = "0", *argv[] = {const_cast<char *>("stress_job"), const_cast<char *>(runtime),
+                                const_cast<char *>("again"), zero, nullptr};
+  pid_t child;
+  load();
+  if (pairs(3)) return 1;
+  must(!chdir(words[0]), "chdir");
+  if ((child = fork()) == 0) exit(pairs(3));
+  if (ended(child)) return 2;
+  must(!posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, environ), "spawn");
+  return ended(child) == 5 << 8 ? 0 : 3;
+}
+
 /* A daemon: two forks, a session of its own, all descriptors closed, and then it makes calls. It says so in a file. */
 static int daemon_scene() {
   load();
@@ -562,6 +576,7 @@ int main(int argc, char **argv) {
                 {"limited", limited},
                 {"ends", ends},
                 {"work", work},
+                {"elsewhere", elsewhere},
                 {"held", held}};
   if (argc < 3) return 99;
   runtime = argv[1];

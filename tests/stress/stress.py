@@ -68,6 +68,10 @@ def check_processes(logs):
     expect(sum(r["count"] for r in of_kind(logs, "alloc_stats")), 5 * int(WORDS[0]), "allocations")
 
 
+def check_elsewhere(logs):
+    expect(len(logs), 3, "logs where the first process stood")
+
+
 def check_held(logs):
     expect(len(logs), 3, "logs")
     expect(len(of_kind(logs, "exit", status=0)), 3, "exit records")
