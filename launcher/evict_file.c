@@ -21,11 +21,17 @@ static uint64_t all_cached(void) {
   return meminfo_read(NULL, &m) ? FACT_NO_U64 : m.cached;
 }
 
-/* Files there are pages and nothing else. */
-static bool lies_in_memory(int fd) {
+/* There a file is its pages, or the kernel's answers: no disk stands behind it. */
+static bool has_no_disk(const char *path) {
+  static const unsigned long types[] = {TMPFS_MAGIC,   RAMFS_MAGIC,        HUGETLBFS_MAGIC,     PROC_SUPER_MAGIC,
+                                        SYSFS_MAGIC,   CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
+                                        TRACEFS_MAGIC, SECURITYFS_MAGIC,   BPF_FS_MAGIC,        PSTOREFS_MAGIC,
+                                        EFIVARFS_MAGIC};
   struct statfs fs;
-  if (fstatfs(fd, &fs) < 0) return false;
-  return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC;
+  if (statfs(path, &fs) < 0) return false;
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    if ((unsigned long)fs.f_type == types[i]) return true;
+  return false;
 }
 
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
@@ -66,10 +72,6 @@ static void drop_blindly(struct evict_file *file, int fd, const struct evict_how
 
 static void look_at(struct evict_file *file, int fd, const struct evict_how *how) {
   struct pagecache before;
-  if (lies_in_memory(fd)) {
-    file->why = EVICT_NO_CACHE;
-    return;
-  }
   if (pagecache_read(fd, &before) == 0)
     drop_counted(file, fd, &before, how);
   else
@@ -88,6 +90,10 @@ void evict_file(struct evict_file *file, const struct evict_how *how) {
   file->ino = st.st_ino;
   if (!S_ISREG(st.st_mode)) {
     file->why = EVICT_NOT_FILE;
+    return;
+  }
+  if (has_no_disk(file->path)) {
+    file->why = EVICT_NO_CACHE;
     return;
   }
   int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -161,6 +161,38 @@ class Evict(Case):
         _, files = self.as_json(path, status=3)
         self.assertEqual(files[os.path.basename(path)]["why"], "in_memory")
 
+    def test_files_of_the_kernel(self):
+        _, files = self.as_json("/proc/self/maps", "/sys/kernel/mm", status=3)
+        self.assertEqual(files["maps"]["why"], "in_memory")
+
+    def test_path_that_is_too_long(self):
+        here = os.getcwd()
+        folder = os.path.join(self.state, "deep")
+        os.mkdir(folder)
+        try:
+            os.chdir(folder)
+            for _ in range(30):  # of 200 characters each: more than a path may have
+                os.mkdir("d" * 200)
+                os.chdir("d" * 200)
+        finally:
+            os.chdir(here)
+        answer, files = self.as_json(folder, status=3)
+        self.assertEqual([f["error"] for f in files.values()], [os.strerror(36)])  # ENAMETOOLONG
+        self.assertEqual(answer["unreadable"], 1)
+
+    def test_nobody_reads_what_is_said(self):
+        path = self.file("weights", MIB)
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([SPARKSHIM, "evict", path], env=self.env, stdout=full, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn(b"cannot write what was done", result.stderr)
+        self.assertEqual(cached(path), 0)
+
+    def test_terminal_sequences_do_not_act(self):
+        path = os.path.join(self.state, "\x1b[2J")
+        os.mkdir(path)
+        self.assertNotIn(b"\x1b", self.evict(os.path.join(path, "missing")).stdout)
+
     def test_nothing_there(self):
         _, files = self.as_json(os.path.join(self.state, "missing"), status=3)
         self.assertEqual(files["missing"]["error"], os.strerror(2))
