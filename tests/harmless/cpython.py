@@ -19,19 +19,13 @@ import xml.etree.ElementTree as ElementTree
 PYTHON = "/usr/bin/python3"
 # Need a network, a display, or gigabytes; test_gdb runs a debugger on an interpreter without symbols.
 RESOURCES = "all,-network,-urlfetch,-largefile,-gui,-audio,-cpu"
-# An awake process holds its log open, as a descriptor of a high number. These tests compare all descriptors that a
-# child of theirs has with a list.
-SEE_THE_LOG = ["test.test_subprocess.POSIXProcessTestCase.test_close_fds_when_max_fd_is_lowered",
-               "test.test_subprocess.POSIXProcessTestCase.test_pass_fds_redirected"]
 NOT_IN_ALL = ["test_gdb", "test_nntplib", "test_smtpnet", "test_ssl", "test_socket", "test_asyncio"]
 
 
-def run(modules, env, folder, name, left_out=(), all_modules=False):
+def run(modules, env, folder, name, all_modules=False):
     """Names of the tests that failed, as module -> set, and the run's output."""
     report = os.path.join(folder, name + ".xml")
     command = [PYTHON, "-m", "test", "-j2", "--timeout", "300", "--junit-xml", report, "-u", RESOURCES]
-    for pattern in left_out:
-        command += ["--ignore", pattern]
     if all_modules:
         command += ["-x"] + NOT_IN_ALL
     else:
@@ -79,8 +73,7 @@ def main():
             env["PYTHONPATH"] = site
         shim_env = dict(env, LD_PRELOAD=library)
         all_modules = modules == ["--all"]
-        left_out = SEE_THE_LOG if awake else []
-        ran, failed, bad, output = run(modules, shim_env, folder, "with", left_out, all_modules)
+        ran, failed, bad, output = run(modules, shim_env, folder, "with", all_modules)
         print("with the library: %d tests, %d failed, modules with trouble: %s" % (ran, len(failed), sorted(bad)))
         if ran == 0:
             print(output[-3000:])
@@ -91,11 +84,11 @@ def main():
         if not bad:
             return 0
         again = sorted(bad - {"(the run itself)"}) or modules
-        _, failed_plain, bad_plain, _ = run(again, env, folder, "without", left_out)
+        _, failed_plain, bad_plain, _ = run(again, env, folder, "without")
         ours, ours_bad = failed - failed_plain, bad - bad_plain
         print("without it: %d of these fail too, modules: %s" % (len(failed_plain & failed), sorted(bad_plain)))
         if ours or ours_bad:
-            _, failed_again, bad_again, output_again = run(again, shim_env, folder, "again", left_out)
+            _, failed_again, bad_again, output_again = run(again, shim_env, folder, "again")
             ours, ours_bad = ours & failed_again, ours_bad & bad_again
             if ours or ours_bad:
                 print(output[-6000:])
