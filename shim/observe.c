@@ -140,12 +140,16 @@ static void emit(struct det_out *out, const struct finding *f) {
   }
 }
 
-/* The last chance: counts that the log does not have yet, and what it lost. */
-static void finish(struct judge *j) {
+/* The last chance: counts that the log does not have yet, and what it lost. A warning that still stands on stderr, although
+ * it was taken back and the process ends well, is answered there. */
+static void finish(struct judge *j, const struct fact_exit *end) {
   char text[160];
   size_t at;
-  for (uint32_t i = 0; i < j->seens; i++)
-    if (j->seen[i].logged != j->seen[i].count) write_seen(&j->seen[i], 0, NULL);
+  for (uint32_t i = 0; i < j->seens; i++) {
+    struct seen *s = &j->seen[i];
+    if (s->logged != s->count) write_seen(s, 0, NULL);
+    if (end->status == 0 && s->printed >= VERDICT_WARN && s->f.verdict <= VERDICT_INFO) line_write(&s->f);
+  }
   uint64_t dropped = log_take_dropped();
   if (!dropped) return;
   at = proc_put_number(text, sizeof(text), 0, dropped);
@@ -174,7 +178,7 @@ static void judge(struct judge *j, const struct fact *fact) {
   j->tid = ordered.tid;
   j->out.emit = emit;
   det_observe(sink.state, shim_settings.detectors, &ordered, &j->out);
-  if (fact->kind == FACT_KIND_exit) finish(j);
+  if (fact->kind == FACT_KIND_exit) finish(j, &fact->u.exit);
 }
 
 void observe(struct fact *fact) {

@@ -281,10 +281,13 @@ def case_line(place):
     steps = ["wake", *[f"failed={1 << 60}"] * 10, "exit=0"]
     done = same(steps, place)
     lines = done.stderr.decode().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("G3 WARN: ") and len(done.stderr) <= 512, lines
+    assert [line[:9] for line in lines] == ["G3 WARN: ", "G3 INFO: "] and all(len(line) < 512 for line in lines), lines
+    assert "handled" in lines[1], lines
     counts = [(r["verdict"], r["count"]) for r in of_kind(place.log(), "finding")]
     assert ["shown" in r for r in of_kind(place.log(), "finding")] == [True, False]
-    assert counts == [("WARN", 1), ("INFO", 2)], counts  # the job ended well: taken back in the log, not on stderr
+    assert counts == [("WARN", 1), ("INFO", 2)], counts
+    done = same([*steps[:-1], "exit=1"], place)
+    assert [line[:9] for line in done.stderr.decode().splitlines()] == ["G3 WARN: ", "G3 FAIL: "], done
     place.env["SPARKSHIM_STDERR"] = "0"
     assert same(steps, place).stderr == b""
     del place.env["SPARKSHIM_STDERR"]
@@ -305,7 +308,7 @@ def case_line_on_a_terminal(place):
     run(["wake", f"failed={1 << 60}", "exit=0"], place.env, stderr=other)
     os.close(other)
     text = os.read(main, 4096)
-    assert text.startswith(b"\r\x1b[KG3 WARN: ") and text.count(b"\n") == 1, text
+    assert text.startswith(b"\r\x1b[KG3 WARN: ") and b"\n\r\x1b[KG3 INFO: " in text.replace(b"\r\n", b"\n"), text
 
 
 # ---- places ------------------------------------------------------------------------------------------------------------

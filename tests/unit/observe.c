@@ -175,6 +175,31 @@ static void worse_is_printed_better_is_only_logged(void **state) {
   assert_int_equal(findings(), 4);
 }
 
+static void end_with(int64_t status) {
+  struct fact fact = {.kind = FACT_KIND_exit, .t = LATER + 9};
+  fact.u.exit.status = status;
+  observe(&fact);
+}
+
+/* A warning that was taken back still stands on stderr. */
+static void a_process_that_ends_well_answers_its_warnings(void **state) {
+  for (int64_t status = 0; status < 2; status++) {
+    begin(state);
+    fact_at(FACT_KIND_device, 1);
+    strcpy(said.object, "b"); /* this one is not taken back */
+    fact_at(FACT_KIND_device, 2);
+    strcpy(said.object, "c"); /* this one never was a warning */
+    said.verdict = VERDICT_INFO;
+    fact_at(FACT_KIND_device, 3);
+    strcpy(said.object, "a");
+    fact_at(FACT_KIND_device, 4);
+    speaks = false;
+    end_with(status);
+    assert_int_equal(n_lines, status ? 3 : 4);
+    assert_string_equal(last_line, "G3 INFO: said");
+  }
+}
+
 static void what_is_printed(void **state) {
   (void)state;
   static const struct {
@@ -250,6 +275,7 @@ int main(void) {
       cmocka_unit_test_setup(only_a_line_that_was_put_is_shown, begin),
       cmocka_unit_test_setup(another_object_is_another_finding, begin),
       cmocka_unit_test_setup(worse_is_printed_better_is_only_logged, begin),
+      cmocka_unit_test_setup(a_process_that_ends_well_answers_its_warnings, begin),
       cmocka_unit_test_setup(what_is_printed, begin),
       cmocka_unit_test_setup(more_findings_than_are_told_apart, begin),
       cmocka_unit_test_setup(times_do_not_run_back, begin),
