@@ -22,9 +22,13 @@ static uint64_t kernel_of(const struct fact_memory *m) {
   return sum;
 }
 
-/* What of the driver's memory is nobody's: known only where NVML gave a figure for everyone. */
-static uint64_t nobody_of(const struct split_input *in, uint64_t left) {
+/* What of the driver's memory is nobody's: known only where NVML gave a figure for everyone. What can be had by what
+ * MemAvailable says is held by nobody at all, and by no driver: readings that contradict each other name no culprit. */
+static uint64_t nobody_of(const struct split_input *in, const struct fact_split *s, uint64_t told) {
   if (!in->nvml || in->nvml_untold) return FACT_NO_U64;
+  uint64_t others = num_plus(num_plus(s->shmem, s->huge), num_plus(s->kernel, num_or_zero(in->mem.anon)));
+  uint64_t used = num_less(s->total, num_plus(num_or_zero(in->mem.available), others));
+  uint64_t left = num_less(num_min(s->driver, used), told);
   return left > SPLIT_DRIVER_MOST ? left - SPLIT_DRIVER_OWN : 0;
 }
 
@@ -34,7 +38,7 @@ static void take_driver(const struct split_input *in, struct fact_split *s) {
   if (in->nvml) s->device_job = num_max(s->device_job, num_or_zero(in->nvml_job));
   s->device_others = in->nvml ? num_or_zero(in->nvml_others) : 0;
   uint64_t told = num_plus(num_plus(s->pinned, s->device_job), s->device_others);
-  s->device_nobody = nobody_of(in, num_less(s->driver, told));
+  s->device_nobody = nobody_of(in, s, told);
 }
 
 /* a - b as a signed number; figures of a torn file are kept within its range. */

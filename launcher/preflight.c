@@ -1,12 +1,11 @@
 /* preflight.c - `sparkshim preflight [--json] [--env-report FILE]`: is this machine fit for a job?
  *
- * Ten lines, always, one for each G, in the format of every line of sparkshim. The machine is read into facts, and
- * the detectors that judge a job judge those. A G whose readers are not built yet says so by SKIP.
+ * Ten lines, always, one for each G, in the format of every line of sparkshim; below them where memory is, on lines that
+ * begin with "memory". The machine is read into facts, and the detectors that judge a job judge those. A G whose readers are not built yet says so by SKIP.
  */
 #include "launcher.h"
 #include "clock.h"
-#include "detector.h"
-#include "meminfo.h"
+#include "preflight_memory.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -20,11 +19,13 @@
 enum { GS = 10, STATUS_WARNINGS = 1, STATUS_BLOCKED = 2, STATUS_BLIND = 3 };
 
 struct preflight {
-  struct det_out out;
   struct finding finding[GS]; /* the gravest of each G */
+  struct preflight_memory memory;
   bool simulated;
   double headroom_gb; /* what a job can get now; negative: not known */
 };
+
+#define GIB ((double)(1 << 30))
 
 static void set(struct preflight *p, unsigned g, enum verdict verdict, const char *text) {
   struct finding *f = &p->finding[g - 1];
@@ -33,43 +34,56 @@ static void set(struct preflight *p, unsigned g, enum verdict verdict, const cha
   snprintf(f->text, sizeof f->text, "%s", text);
 }
 
-static void keep_gravest(struct det_out *out, const struct finding *f) {
-  struct preflight *p = (struct preflight *)out;
-  struct finding *kept = &p->finding[f->g - 1];
-  /* SKIP weighs more than PASS in a report; here both give way to what was found. */
-  if (kept->verdict < VERDICT_INFO || f->verdict > kept->verdict) *kept = *f;
+/* What the detectors have found takes the place of a PASS or SKIP. */
+static void keep_gravest(struct preflight *p, const struct judged *j) {
+  for (size_t i = 0; i < j->findings; i++) {
+    const struct finding *f = &j->finding[i].f;
+    struct finding *kept = &p->finding[f->g - 1];
+    if (kept->verdict < VERDICT_INFO || f->verdict > kept->verdict) *kept = *f;
+  }
 }
 
-/* G3: what a program that asks cudaMemGetInfo would be told now. On GB10 that is MemFree. */
-static void look_at_memory(struct preflight *p) {
-  struct fact fact = {.kind = FACT_KIND_mem_query, .t = clock_us()};
-  struct fact_mem_query *q = &fact.u.mem_query;
+static void say_memory(struct preflight *p) {
+  const struct fact_memory *m = &p->memory.mem;
   char text[FINDING_TEXT];
-  int error = meminfo_read(getenv("SPARKSHIM_ROOT"), &q->mem);
-  if (error || q->mem.total == FACT_NO_U64 || q->mem.free == FACT_NO_U64 || q->mem.available == FACT_NO_U64) {
-    snprintf(text, sizeof text, "/proc/meminfo could not be read%s%s", error ? ": " : "",
-             error ? strerror(-error) : "");
-    set(p, 3, VERDICT_SKIP, text);
+  if (p->memory.error) {
+    set(p, 3, VERDICT_SKIP, "/proc/meminfo could not be read");
     return;
   }
-  p->headroom_gb = (double)q->mem.available / (1 << 30);
+  p->headroom_gb = (double)m->available / GIB;
   snprintf(text, sizeof text, "%.1f GiB of %.1f GiB can be had, %.1f GiB of that is free and the rest page cache",
-           p->headroom_gb, (double)q->mem.total / (1 << 30), (double)q->mem.free / (1 << 30));
+           p->headroom_gb, (double)m->total / GIB, (double)m->free / GIB);
   set(p, 3, VERDICT_PASS, text);
-  q->call = "cudaMemGetInfo";
-  q->free = q->mem.free;
-  q->total = q->mem.total;
-  void *state = calloc(1, det_state_size());
-  if (state) det_observe(state, det_mask("G3"), &fact, &p->out);
-  free(state);
+}
+
+static void say_holders(struct preflight *p) {
+  const struct preflight_memory *m = &p->memory;
+  char text[FINDING_TEXT] = "no process holds GPU memory";
+  if (!m->asked) {
+    set(p, 6, VERDICT_SKIP, "NVML was not asked, as memory could not be read");
+  } else if (m->nvml_error[0]) {
+    snprintf(text, sizeof text, "NVML gives no answer: %s", m->nvml_error);
+    set(p, 6, VERDICT_SKIP, text);
+  } else if (!m->answered) {
+    snprintf(text, sizeof text, "NVML has not answered for %.0f s", (double)m->waited / 1e6);
+    set(p, 6, VERDICT_SKIP, text);
+  } else {
+    if (m->has_split && m->compute + m->graphics)
+      snprintf(text, sizeof text, "%llu compute and %llu graphics processes hold %.1f GiB of GPU memory",
+               (unsigned long long)m->compute, (unsigned long long)m->graphics, (double)m->split.device_others / GIB);
+    set(p, 6, VERDICT_PASS, text);
+  }
 }
 
 static void look(struct preflight *p) {
+  const char *root = getenv("SPARKSHIM_ROOT");
   for (unsigned g = 1; g <= GS; g++) set(p, g, VERDICT_SKIP, "this version does not look at it");
-  p->out.emit = keep_gravest;
-  p->simulated = getenv("SPARKSHIM_ROOT") != NULL;
+  p->simulated = root != NULL;
   p->headroom_gb = -1;
-  look_at_memory(p);
+  preflight_memory_look(&p->memory, root && *root ? root : NULL);
+  say_memory(p);
+  say_holders(p);
+  keep_gravest(p, &p->memory.judged);
 }
 
 /* 0 ready, 1 warnings, 2 blocked, 3 nothing could be looked at. */
@@ -96,6 +110,7 @@ static void print_lines(const struct preflight *p) {
     finding_line(&p->finding[i], p->simulated, line, sizeof line);
     puts(line);
   }
+  preflight_memory_print(&p->memory, p->simulated, stdout);
 }
 
 static int print_json(const struct preflight *p) {
@@ -112,6 +127,8 @@ static int print_json(const struct preflight *p) {
   json_object_set_new(o, "verdict", json_string(status_word(status_of(p))));
   json_object_set_new(o, "checks", lines);
   if (p->headroom_gb >= 0) json_object_set_new(o, "headroom_gb", json_real(p->headroom_gb));
+  json_t *memory = preflight_memory_json(&p->memory);
+  if (memory) json_object_set_new(o, "memory", memory);
   int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6));
   json_decref(o);
   putchar('\n');
@@ -149,8 +166,11 @@ static int write_env_report(const struct preflight *p, const char *path) {
 
 static void usage(FILE *to) {
   fputs("Usage: sparkshim preflight [--json] [--env-report FILE]\n\n"
-        "Looks at the machine before a job. One line for each of G1 to G10.\n\n"
-        "  -j, --json             one JSON object {v, verdict, checks[{g, verdict, cause, text, fixes}], headroom_gb}\n"
+        "Looks at the machine before a job. One line for each of G1 to G10, then where memory is. Takes 10 s where it "
+        "must be\n"
+        "seen whether memory that belongs to nobody comes back.\n\n"
+        "  -j, --json             one JSON object {v, verdict, checks[{g, verdict, cause, text, fixes}], headroom_gb,\n"
+        "                         memory{line, total, free, cma, cache, ..., rest, driver, holders[]}}\n"
         "  -e, --env-report FILE  write {platform, checks{Gn: word}, headroom_gb, verdict} to FILE as well\n"
         "  -h, --help             this text\n\n"
         "Status: 0 ready, 1 warnings, 2 blocked, 3 nothing could be looked at.\n",
@@ -162,7 +182,7 @@ int verb_preflight(int argc, char **argv) {
                                           {"env-report", required_argument, NULL, 'e'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  static struct preflight p; /* ten findings are too large for a stack frame */
+  static struct preflight p; /* findings are too large for a stack frame */
   const char *env_report = NULL;
   bool json = false;
   int option;
@@ -179,8 +199,10 @@ int verb_preflight(int argc, char **argv) {
   }
   clock_init(getenv("SPARKSHIM_ROOT"));
   look(&p);
-  if (json && print_json(&p)) return STATUS_BLIND;
+  int status = status_of(&p);
+  if (json && print_json(&p)) status = STATUS_BLIND;
   if (!json) print_lines(&p);
-  if (env_report && write_env_report(&p, env_report)) return STATUS_BLIND;
-  return status_of(&p);
+  if (env_report && write_env_report(&p, env_report)) status = STATUS_BLIND;
+  preflight_memory_free(&p.memory);
+  return status;
 }

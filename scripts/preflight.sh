@@ -26,7 +26,8 @@ by_program() {
 }
 
 # G3: the free figure of CUDA is MemFree. It misleads when it is a fifth of what can be had, and an eighth of the
-# machine, too low, and page cache is the reason (detectors/g03_memory.c judges the same).
+# machine, too low, and page cache is the reason (detectors/g03_answer.c judges the same). A contiguous area holds what
+# seems to be free, or the kernel counts one that it does not have (detectors/g03_cma.c).
 memory_line() {
   file="${SPARKSHIM_ROOT:-}/proc/meminfo"
   [ -r "$file" ] || file=/proc/meminfo
@@ -43,7 +44,16 @@ memory_line() {
       cache = cached + v["Buffers"] + v["KReclaimable"]
       gap = avail > v["MemFree"] ? avail - v["MemFree"] : 0
       gib = 1048576
-      if (v["HugePages_Total"] == 0 && gap >= avail / 5 && gap >= v["MemTotal"] / 8 && cache >= gap / 2)
+      reserve = v["MemTotal"] / 64 > gib ? v["MemTotal"] / 64 : gib
+      area = v["CmaFree"] <= v["CmaTotal"] ? v["CmaFree"] : 0
+      if (area >= reserve && area >= v["MemAvailable"] / 2)
+        printf "G3 WARN: of %.1f GiB that seem to be available %.1f GiB lie in a contiguous area (CMA), which CUDA does not get; " \
+               "fix: count with MemAvailable less CmaFree, and end what holds the rest\n", v["MemAvailable"] / gib, area / gib
+      else if (("CmaTotal" in v) && v["CmaTotal"] == 0 && v["CmaFree"] > 0)
+        printf "G3 WARN: the kernel counts %.1f GiB of free contiguous memory (CMA) in an area that it does not have: on such " \
+               "kernels locking memory was seen to fail with memory free; fix: if RDMA or page-locking fails, start another kernel\n", \
+               v["CmaFree"] / gib
+      else if (v["HugePages_Total"] == 0 && gap >= avail / 5 && gap >= v["MemTotal"] / 8 && cache >= gap / 2)
         printf "G3 INFO: cudaMemGetInfo says %.1f GiB free although %.1f GiB can be had: it counts page cache as used; " \
                "fix: size the budget from MemAvailable, not from cudaMemGetInfo (or set it by hand)\n", v["MemFree"] / gib, avail / gib
       else

@@ -90,12 +90,14 @@ class Check:
         if not good:
             self.bad.append(what)
 
-    def done(self, run):
+    def done(self, run=None):
         print(f"{'FAILED' if self.bad else 'ok':6} {self.name}")
         if not self.bad:
             return True
         for line in self.bad:
             print("  " + line)
+        if not run:
+            return False
         for title, text in (("stderr of the job", "\n".join(run.stderr)), ("stdout", run.run.stdout),
                             ("stderr of run", run.run.stderr), ("report", run.report.stdout + run.report.stderr)):
             print(f"  --- {title}\n{text}")
@@ -154,6 +156,46 @@ def check_row(check, run, row):
                        not loud or not {f"G{f['g']}", f["cause"]} & set(filter(None, row["must_not"].split(","))))
 
 
+def preflight(build, world):
+    """What preflight says on that world before any job: {G: (verdict, cause)}, the split's sum, its exit status. Ten seconds
+    of patience pass in one of real time."""
+    run = Run.__new__(Run)
+    with tempfile.TemporaryDirectory(prefix="sparkshim-case-") as folder:
+        run.bin, run.folder, run.worlds = Path(build) / "bin", Path(folder), [world, HERE / "routes" / "hasty.scn"]
+        done = run.gb10sim([run.bin / "sparkshim", "preflight", "--json"])
+    said = json.loads(done.stdout or "{}")
+    return {f"G{c['g']}": (c["verdict"], c.get("cause", "")) for c in said.get("checks", [])}, said, done
+
+
+def check_preflight(check, said, done):
+    """Its status is the gravest verdict's; memory adds up."""
+    worst = max((REPORT_STATUS.get(c["verdict"], 0) for c in said["checks"]), default=3)
+    check.equal("exit status of preflight", status(done), worst)
+    check.equal("preflight: stderr", done.stderr, "")
+    memory = said["memory"]
+    parts = [v for k, v in memory.items() if k not in ("line", "total", "driver", "holders")]
+    check.equal("preflight: the sum of all classes of memory", sum(parts), memory["total"])
+
+
+def check_pre(check, build, world, row):
+    """Column `pre` of cases.tsv: the verdict that preflight gives in the same situation, "-" for none above INFO. Nothing
+    stands there where the world is one in which the job is at work already."""
+    verdicts, said, done = preflight(build, world)
+    check_preflight(check, said, done)
+    if row["pre"] == "-":
+        check.equal("preflight", [v for v in verdicts.items() if v[1][0] in ("FAIL", "WARN")], [])
+    elif row["pre"]:
+        check.equal("preflight", verdicts[row["g"]], (row["pre"], row["cause"]))
+
+
+def check_twin_pre(check, build, world, wanted):
+    """A row of preflight.tsv: the same for another variant's world."""
+    verdicts, said, done = preflight(build, world)
+    check_preflight(check, said, done)
+    got = [f"{g}:{v}:{c}" for g, (v, c) in verdicts.items() if v not in ("PASS", "SKIP")]
+    check.equal("preflight", got, wanted)
+
+
 def run_case(build, case, twin):
     rows = [r for r in table(HERE / "expect.tsv") if r["case"] == case and (r["variant"] != "case") == twin]
     known = {r["id"]: r for r in table(HERE.parent / "data" / "cases.tsv")}
@@ -166,7 +208,13 @@ def run_case(build, case, twin):
         check_run(check, run, row)
         if not twin and not check.bad:
             check_row(check, run, known[case])
+        if not twin:
+            check_pre(check, build, HERE / case / f"{row['world']}.scn", known[case])
         good &= check.done(run)
+    for row in [r for r in table(HERE / "preflight.tsv") if r["case"] == case] * twin:
+        check = Check(f"{case} {row['world']} before a job")
+        check_twin_pre(check, build, HERE / case / f"{row['world']}.scn", [w for w in row["findings"].split() if w != "-"])
+        good &= check.done()
     return good
 
 

@@ -65,7 +65,7 @@ static void an_idle_machine(void **state) {
 static void who_holds_the_driver_s_memory(void **state) {
   (void)state;
   struct split_input in = idle();
-  in.mem.free -= GIB(90);
+  in.mem.free -= GIB(90), in.mem.available -= GIB(90);
   in.job_device = GIB(30), in.job_pinned = GIB(5), in.nvml = true, in.nvml_job = GIB(31), in.nvml_others = GIB(20);
   struct fact_split s = make(&in);
   assert_int_equal(s.pinned, GIB(5));
@@ -77,6 +77,20 @@ static void who_holds_the_driver_s_memory(void **state) {
   s = make(&in);
   assert_true(s.device_nobody == FACT_NO_U64);
   assert_int_equal(s.rest, (int64_t)(GIB(34) + KB(1535084)));
+}
+
+/* Half of the machine is accounted for by no class, and yet MemAvailable says that all of it can be had. */
+static void readings_that_contradict_name_nobody(void **state) {
+  (void)state;
+  struct split_input in = idle();
+  in.nvml = true;
+  in.mem.free -= GIB(60);
+  struct fact_split s = make(&in);
+  assert_int_equal(s.device_nobody, 0);
+  assert_int_equal(s.rest, (int64_t)(GIB(60) + KB(1535084)));
+  in.mem.available = FACT_NO_U64; /* does not contradict */
+  s = make(&in);
+  assert_in_range(s.device_nobody, GIB(58), GIB(61));
 }
 
 static void figures_that_overlap_are_shown_as_such(void **state) {
@@ -239,7 +253,7 @@ static void facts_are_followed(void **state) {
   split_follow_init(&follow);
   assert_false(split_now(&follow, "", &s)); /* nothing known yet */
   f.u.sample.mem = idle().mem;
-  f.u.sample.mem.free -= GIB(60);
+  f.u.sample.mem.free -= GIB(60), f.u.sample.mem.available -= GIB(60);
   f.u.sample.job_anon = KB(1000000);
   assert_true(split_follow(&follow, &f));
   assert_true(split_now(&follow, "", &s));
@@ -305,6 +319,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_idle_machine),
       cmocka_unit_test(who_holds_the_driver_s_memory),
+      cmocka_unit_test(readings_that_contradict_name_nobody),
       cmocka_unit_test(figures_that_overlap_are_shown_as_such),
       cmocka_unit_test(cma_counts_only_where_there_is_an_area),
       cmocka_unit_test(the_job_s_share_of_anonymous_memory),
