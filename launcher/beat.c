@@ -62,13 +62,13 @@ static uint64_t distance(uint64_t a, uint64_t b) {
   return a > b ? a - b : b - a;
 }
 
-static unsigned coarseness(const struct thinner *th) { return (unsigned)(th->bytes / THIN_STEP); }
+unsigned thin_coarseness(const struct thinner *th) { return (unsigned)(th->bytes / THIN_STEP); }
 
 /* Time after which a look is written although nothing has changed: a second at first, ten after ten minutes. */
 static uint64_t gap(const struct thinner *th, uint64_t t) {
   enum { LONGEST_US = 10 * SECOND, AGES = 60 };
   uint64_t age = t > th->first ? t - th->first : 0;
-  return most(SECOND, least(age / AGES, LONGEST_US)) << coarseness(th);
+  return most(SECOND, least(age / AGES, LONGEST_US)) << thin_coarseness(th);
 }
 
 /* Somebody was killed, or a group ran into its limit. */
@@ -94,8 +94,8 @@ enum thin thin_judge(const struct thinner *th, const struct fact *sample, bool m
   const struct fact_sample *before = &th->last.u.sample, *now = &sample->u.sample;
   if (is_death(before, now)) return THIN_CHANGE;
   uint64_t since = sample->t > th->last.t ? sample->t - th->last.t : 0;
-  if (th->bytes >= THIN_LIMIT || since < (uint64_t)BEAT_FASTEST_US << coarseness(th) >> 1) return THIN_NO;
-  if (is_change(before, now, coarseness(th))) return THIN_CHANGE;
+  if (th->bytes >= THIN_LIMIT || since < (uint64_t)BEAT_FASTEST_US << thin_coarseness(th) >> 1) return THIN_NO;
+  if (is_change(before, now, thin_coarseness(th))) return THIN_CHANGE;
   /* A look comes a little early or late. */
   return since + BEAT_FASTEST_US >= gap(th, sample->t) ? THIN_REGULAR : THIN_NO;
 }

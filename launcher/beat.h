@@ -53,6 +53,8 @@ enum thin {
   THIN_CHANGE,  /* write what is held, if anything, then this one */
 };
 
+/* How much coarser it is than at the start: the exponent of a power of two. */
+unsigned thin_coarseness(const struct thinner *th);
 /* What to do with the look. `must`: it is written in any case. */
 enum thin thin_judge(const struct thinner *th, const struct fact *sample, bool must);
 void thin_hold(struct thinner *th, const struct fact *sample);

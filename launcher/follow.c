@@ -16,23 +16,20 @@ enum { PIECE = 256 << 10 };
 
 /* ---- finding ------------------------------------------------------------------------------------------------------- */
 
-/* Pid and start out of "<host>-<pid>-<start>.ndjson" or "<host>-<pid>-<start>-<n>.ndjson": one of the two, whichever is a
- * process of the tree. *ret_mine: the name has the form of a log of this host. */
-static bool is_of_tree(const char *name, const char *host, const struct jobtree *tree, bool *ret_mine, int *ret_pid,
-                       uint64_t *ret_start) {
+/* Pid and start out of "<host>-<pid>-<start>.ndjson" or "<host>-<pid>-<start>-<n>.ndjson". False: it is no log of this
+ * host. */
+static bool read_name(const char *name, const char *host, int *ret_pid, uint64_t *ret_start) {
   size_t n = strlen(host);
   int pid, used = 0;
   unsigned long long start;
-  *ret_mine = false;
   if (strncmp(name, host, n) || name[n] != '-') return false;
   if (sscanf(name + n, "-%d-%llu%n", &pid, &start, &used) < 2 || !used) return false;
   const char *rest = name + n + used;
   if (*rest == '-') rest += 1 + strspn(rest + 1, "0123456789");
   if (strcmp(rest, ".ndjson")) return false;
-  *ret_mine = true;
   *ret_pid = pid;
   *ret_start = start;
-  return jobtree_has(tree, pid, start);
+  return true;
 }
 
 static bool is_followed(const struct follows *f, const char *path) {
@@ -63,10 +60,10 @@ bool follow_find(struct follows *f, const struct jobtree *tree, bool anyway, voi
   DIR *dir = opendir(f->dir);
   rundir_host(host);
   while (dir && (entry = readdir(dir))) {
-    bool mine;
     struct followed one = {0}, *place;
-    bool ours = is_of_tree(entry->d_name, host, tree, &mine, &one.pid, &one.start);
-    if (!mine || snprintf(path, sizeof path, "%s/%s", f->dir, entry->d_name) >= (int)sizeof path) continue;
+    if (!read_name(entry->d_name, host, &one.pid, &one.start)) continue;
+    bool ours = jobtree_has(tree, one.pid, one.start) || (f->since && one.start >= f->since);
+    if (snprintf(path, sizeof path, "%s/%s", f->dir, entry->d_name) >= (int)sizeof path) continue;
     strangers = strangers || !ours;
     if (!ours || is_followed(f, path) || !(place = free_place(f)) || !(one.log = strdup(path))) continue;
     *place = one;

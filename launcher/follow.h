@@ -30,6 +30,7 @@ struct followed {
 /* All zero but for `dir`, the run's folder: none yet. */
 struct follows {
   const char *dir;
+  uint64_t since; /* not 0: a process that began then or later is one of the job, also when the tree has it not */
   struct timespec changed; /* private: of the folder, at the last look */
   struct followed one[FOLLOW_MAX];
 };

@@ -199,5 +199,12 @@ void live_begin(const char *dir, bool simulated) {
 }
 
 void live_log(int file) { s.log = file; }
-void live_quiet(void) { s.quiet = true; }
+
+void live_end(struct jobtree *tree, uint64_t since) {
+  s.quiet = true;
+  s.follows.since = since;
+  s.unknown = true;
+  live_read(tree);
+}
+
 void live_stop(void) { s.on = false; }

@@ -28,8 +28,9 @@ void live_exits(void);
 /* Processes that are followed now: the i-th, or NULL behind the last. */
 const struct followed *live_process(size_t i);
 
-/* From here on nothing is said, but written: the report that follows says it. */
-void live_quiet(void);
+/* The job has ended: reads on as live_read(), also in logs of processes that nobody has seen alive. From here on nothing is
+ * said, but written: the report that follows says it. `since`: start of the job, as in struct procstat. */
+void live_end(struct jobtree *tree, uint64_t since);
 /* Nothing is judged any more. */
 void live_stop(void);
 

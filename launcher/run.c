@@ -224,7 +224,7 @@ static int watch(struct run *run) {
   joblog_start(run->log, job.pid, run->argv);
   sampler_begin(&look, job.pid);
   int status = job_wait(&job);
-  sampler_end();
+  sampler_end(status != 0);
   joblog_end(run->log, job.pid, status);
   if (run->dir[0]) say_what_was_found(run);
   job_end_like(status);

@@ -2,12 +2,14 @@
  * take as long as the disk likes. The main thread looks before the first one begins and after it has ended.
  */
 #include "sampler.h"
+#include "around.h"
 #include "beat.h"
 #include "cgroup.h"
 #include "clock.h"
 #include "jobtree.h"
 #include "joblog.h"
 #include "live.h"
+#include "procstat.h"
 #include "sample.h"
 
 #include <errno.h>
@@ -18,15 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-  STACK = 512 << 10,         /* samples, records and findings lie on it */
-  END_MS = 500,              /* for which the end of the thread is waited */
-  SYNC_MS = 5000,            /* between two writes to the disk: what a power-off may cost */
-  TREE_US = 5 * 1000 * 1000, /* between two looks at all processes of the machine */
+  STACK = 512 << 10,           /* samples, records and findings lie on it */
+  END_MS = 500,                /* for which the end of the thread is waited */
+  SYNC_MS = 5000,              /* between two writes to the disk: what a power-off may cost */
+  TREE_US = 5 * 1000 * 1000,   /* between two looks at all processes of the machine */
+  PLACE_US = 10 * 1000 * 1000, /* and at the job's cgroup: a manager may move the job after its start */
 };
 
 static struct {
@@ -36,6 +40,7 @@ static struct {
   uint64_t first_due;
   uint32_t stop;  /* futex word of clock_watch */
   int wake;       /* eventfd: readable when the threads are to end */
+  int folder;     /* inotify on the run's folder: a process has woken the library up; or negative */
   int pressure;   /* trigger on /proc/pressure/memory, or negative */
   uint32_t dirty; /* something was written since the disk was asked last */
   bool running;
@@ -43,9 +48,11 @@ static struct {
   struct beat beat;
   struct thinner thinner;
   struct jobtree tree;
+  uint64_t job_start; /* as in struct procstat */
   uint64_t tree_t;
   struct cgroup_place place;
-} s = {.wake = -1, .pressure = -1};
+  uint64_t place_t;
+} s = {.wake = -1, .folder = -1, .pressure = -1};
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 static void write_fact(const struct fact *fact) {
@@ -80,6 +87,13 @@ static void write_sample(const char *why, enum thin how) {
   thin_written(&s.thinner, &sample);
 }
 
+/* A process of the job has woken the library up. */
+static bool uses_gpu(void) {
+  static bool ever;
+  ever = ever || live_process(0);
+  return ever;
+}
+
 /* One look. Returns when the next one is due. */
 static uint64_t look(const char *why) {
   struct fact sample;
@@ -91,10 +105,15 @@ static uint64_t look(const char *why) {
   else
     write_sample(why, how);
   if (ended) live_exits();
+  around_look(&sample, uses_gpu(), thin_coarseness(&s.thinner));
   return sample.t + beat_next(&s.beat, sample.t, &sample.u.sample.mem);
 }
 
 static void look_at_processes(uint64_t now) {
+  if (now - s.place_t >= PLACE_US) {
+    s.place_t = now;
+    cgroup_find(s.root, s.tree.job, &s.place);
+  }
   if (now - s.tree_t < TREE_US || !jobtree_is_stale(&s.tree)) return;
   s.tree_t = now;
   jobtree_update(&s.tree);
@@ -118,28 +137,42 @@ static int open_pressure(void) {
 
 static bool is_stopping(void) { return __atomic_load_n(&s.stop, __ATOMIC_ACQUIRE) != 0; }
 
-/* Real time, in which the kernel may wake us. True when it did. */
-static bool wait_for_pressure(uint64_t due) {
-  struct pollfd polls[2] = {{.fd = s.wake, .events = POLLIN}, {.fd = s.pressure, .events = POLLPRI}};
+/* The first look beside a process that uses the GPU is not to come when it is over. */
+static int open_folder(void) {
+  int notify = s.root ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (notify < 0 || inotify_add_watch(notify, s.of.dir, IN_CREATE) >= 0) return notify;
+  close(notify);
+  return -1;
+}
+
+static void drain(int notify) {
+  char events[4096];
+  while (read(notify, events, sizeof events) > 0) continue;
+}
+
+/* Real time, in which the kernel may wake us. True when memory is short. */
+static bool wait_for_kernel(uint64_t due) {
+  struct pollfd polls[3] = {
+      {.fd = s.wake, .events = POLLIN}, {.fd = s.pressure, .events = POLLPRI}, {.fd = s.folder, .events = POLLIN}};
   uint64_t now = clock_us();
   if (now >= due) return false;
   struct timespec left = {.tv_sec = (time_t)((due - now) / 1000000), .tv_nsec = (long)((due - now) % 1000000 * 1000)};
-  if (ppoll(polls, 2, &left, NULL) <= 0) return false;
+  if (ppoll(polls, 3, &left, NULL) <= 0) return false;
   if (polls[1].revents & POLLERR) { /* the trigger is gone */
     close(s.pressure);
     s.pressure = -1;
   }
+  if (polls[2].revents) drain(s.folder);
   return polls[1].revents & POLLPRI;
 }
 
 /* Why there is to be a look now. */
 static const char *wait_until(uint64_t due) {
   const char *why = s.beat.interval && s.beat.interval < BEAT_SLOWEST_US ? "fast" : "tick";
-  if (s.pressure < 0) {
+  if (s.root)
     clock_watch_sleep(&s.watch, due, &s.stop);
-  } else if (wait_for_pressure(due)) {
+  else if (wait_for_kernel(due))
     why = "pressure";
-  }
   return why;
 }
 
@@ -147,7 +180,7 @@ static void *watch(void *unused) {
   (void)unused;
   prctl(PR_SET_NAME, "sparkshim-watch");
   s.pressure = open_pressure();
-  cgroup_find(s.root, s.tree.job, &s.place);
+  s.folder = open_folder();
   for (uint64_t due = s.first_due; !is_stopping();) {
     const char *why = wait_until(due);
     if (is_stopping()) break;
@@ -156,6 +189,7 @@ static void *watch(void *unused) {
   }
   clock_watch_end(&s.watch);
   if (s.pressure >= 0) close(s.pressure);
+  if (s.folder >= 0) close(s.folder);
   return NULL;
 }
 
@@ -195,7 +229,16 @@ static int start_thread(pthread_t *thread, void *(*function)(void *)) {
 void sampler_begin(const struct sampler_of *of, int job) {
   pthread_t syncer;
   if (of->log < 0) return;
+  struct procstat stat;
   s.tree.job = job;
+  if (procstat_read(job, &stat) == 0) { /* it is there, if only as a zombie: nobody has waited for it yet */
+    s.job_start = stat.start;
+    s.tree.pid[0] = job;
+    s.tree.start[0] = stat.start;
+    s.tree.n = 1;
+  }
+  cgroup_find(s.root, job, &s.place);
+  around_begin(&(struct around_of){s.root, &s.tree, &s.place, write_fact});
   s.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (s.wake < 0 || start_thread(&s.thread, watch)) {
     clock_watch_end(&s.watch);
@@ -218,7 +261,7 @@ static bool stop_thread(void) {
   return pthread_timedjoin_np(s.thread, NULL, &until) == 0;
 }
 
-void sampler_end(void) {
+void sampler_end(bool failed) {
   if (s.of.log < 0) return;
   if (s.running && !stop_thread()) { /* all but the machine's own files is still the thread's */
     struct fact sample;
@@ -228,8 +271,8 @@ void sampler_end(void) {
     return;
   }
   s.running = false;
-  live_quiet();
-  live_read(&s.tree);
+  live_end(&s.tree, s.job_start);
   write_sample("end", THIN_CHANGE);
+  around_end(failed, uses_gpu());
   live_exits();
 }

@@ -133,6 +133,40 @@ class Simulated(Sampled):
         before, after = next((a, b) for a, b in zip(samples, samples[1:]) if a["oom_kill"] != b["oom_kill"])
         self.assertLess(after["t"] - before["t"], 5 * 1000000)  # the look before it is there, too
 
+    BESIDE = ("process 4242 name /usr/bin/ollama parent 1 type compute memory 19456MiB service\n"
+              'process 900 name /usr/bin/earlyoom parent 1 type none command "earlyoom -m 5"\nat 30s process 4242 gone\n')
+
+    def test_who_else_is_there(self):
+        self.assertEqual(self.run_in(self.BESIDE, "cudaMalloc:1GiB", "sleep:10m", "work").returncode, 0)
+        records = self.log()
+        looks = [[]]
+        for r in records:
+            if r["k"] == "holder":
+                looks[-1].append(r)
+            if r["k"] == "nvml":
+                self.assertTrue(r["answered"], r)
+                looks.append([])
+        self.assertIn(4242, {h["pid"] for h in looks[0]})
+        self.assertEqual([h["bytes"] for h in looks[0] if h.get("ours")], [GIB])
+        self.assertNotIn(4242, {h["pid"] for h in looks[-2]})
+        self.assertLess(len(looks), 30)  # ten minutes: each look of the first quarter of one, then what is new, and one a minute
+        self.assertEqual([r["name"] for r in records if r["k"] == "killer"], ["earlyoom"])
+        self.assertEqual({r["name"] for r in records if r["k"] == "limit"} - {"cgroup"}, {"memlock", "as"})
+
+    def test_a_job_that_fails_at_once(self):
+        """Who held what is asked afterwards, before the exit is judged."""
+        self.assertEqual(self.run_in(self.BESIDE, "cudaMalloc:1GiB", "exit:1").returncode, 1)
+        kinds = [r["k"] for r in self.log()]
+        for kind in ("holder", "nvml", "killer", "limit"):
+            self.assertIn(kind, kinds)
+        self.assertLess(kinds.index("nvml"), kinds.index("job_end"))
+
+    def test_no_gpu_is_asked_for_a_job_without(self):
+        with open(self.world, "w", encoding="ascii") as f:
+            f.write("include gb10-idle.scn\n")
+        self.call(os.path.join(BIN, "gb10sim"), self.world, "--", SPARKSHIM, "run", "--", "sh", "-c", "sleep 1.3; exit 1")
+        self.assertFalse({"nvml", "holder"} & {r["k"] for r in self.log()})
+
 
 if __name__ == "__main__":
     unittest.main()
