@@ -5,12 +5,21 @@
  */
 #include "detector.h"
 
-extern const struct detector det_g03_relief;
-extern const struct detector det_g03_killed, det_g03_memory, det_g03_orphan;
+extern const struct detector det_g03_collapse, det_g03_fragments, det_g03_killed, det_g03_livelock;
+extern const struct detector det_g03_memory, det_g03_orphan, det_g03_relief;
 extern const struct detector det_g06_holders, det_g06_pace, det_g06_swap;
 
-const struct detector *const det_all[] = {&det_g03_killed,  &det_g03_memory, &det_g03_relief, &det_g03_orphan,
-                                          &det_g06_holders, &det_g06_pace,   &det_g06_swap,   NULL};
+const struct detector *const det_all[] = {&det_g03_killed,
+                                          &det_g03_memory,
+                                          &det_g03_relief,
+                                          &det_g03_orphan,
+                                          &det_g03_collapse,
+                                          &det_g03_livelock,
+                                          &det_g03_fragments,
+                                          &det_g06_holders,
+                                          &det_g06_pace,
+                                          &det_g06_swap,
+                                          NULL};
 
 enum { G_FIRST = 1, G_LAST = 10, STATE_ALIGN = 16 };
 #define MASK_ALL ((((uint32_t)1 << (G_LAST + 1)) - 1) & ~(uint32_t)1)

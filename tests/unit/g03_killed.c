@@ -6,6 +6,11 @@
 
 #include <cmocka.h>
 
+#include "detector.h"
+
+extern const struct detector det_g03_killed;
+static const struct detector *const judges[] = {&det_g03_killed};
+
 #include "watched.h"
 
 enum { KILL = 9, TERM = 15 };

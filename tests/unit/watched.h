@@ -1,5 +1,7 @@
 /* watched.h - a job as its launcher sees it, told to the detectors second by second: for tests of what the launcher's
- * facts decide. One translation unit a test; include cmocka first. */
+ * facts decide. One translation unit a test; before it stand cmocka.h, detector.h and
+ *   static const struct detector *const judges[] = {...};
+ * the detectors that are tested, so that no other one's findings are among theirs. */
 #ifndef TESTS_WATCHED_H
 #define TESTS_WATCHED_H
 
@@ -8,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "detector.h"
-
 #define KIB (uint64_t)1024
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
@@ -17,11 +17,11 @@
 #define START (1700000000 * SECOND)
 #define NEVER FACT_NO_U64
 
-enum { MOST = 64, WORKER = 4711, LAUNCHER = 4700 };
+enum { MOST = 64, JUDGES = sizeof judges / sizeof judges[0], WORKER = 4711, LAUNCHER = 4700 };
 
 struct watched {
   struct det_out out; /* first: emit gets its address */
-  void *state;
+  void *state[JUDGES];
   uint64_t now;
   struct fact_sample machine; /* the next sample is this */
   unsigned said;
@@ -50,7 +50,7 @@ static void keep(struct det_out *out, const struct finding *f) {
 
 static void tell(struct watched *w, struct fact *f) {
   f->t = w->now;
-  det_observe(w->state, det_mask(NULL), f, &w->out);
+  for (int i = 0; i < JUDGES; i++) judges[i]->observe(w->state[i], f, &w->out);
 }
 
 /* 121.6 GiB, of which `available_kb` can be had; 16 GiB of swap, free. */
@@ -85,8 +85,10 @@ static void looked(struct watched *w) {
 static void start_unwatched(struct watched *w, struct fact_sample first) {
   memset(w, 0, sizeof *w);
   w->out.emit = keep;
-  w->state = calloc(1, det_state_size());
-  assert_non_null(w->state);
+  for (int i = 0; i < JUDGES; i++) {
+    w->state[i] = calloc(1, judges[i]->state_size);
+    assert_non_null(w->state[i]);
+  }
   w->now = START;
   w->machine = first;
   header(w, WORKER, "shim");
@@ -97,7 +99,9 @@ static void start(struct watched *w, struct fact_sample first) {
   looked(w);
 }
 
-static void stop(struct watched *w) { free(w->state); }
+static void stop(struct watched *w) {
+  for (int i = 0; i < JUDGES; i++) free(w->state[i]);
+}
 
 static void look(struct watched *w) {
   struct fact f = {.kind = FACT_KIND_sample};
