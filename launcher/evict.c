@@ -169,14 +169,15 @@ static int most_left_first(const void *a, const void *b) {
 }
 
 static void find_mappers(struct evict_walk *w) {
-  struct evict_file **stuck = must(malloc((w->files + 1) * sizeof *stuck));
+  const size_t pointer = sizeof(void *);
+  struct evict_file **stuck = must(malloc((w->files + 1) * pointer));
   size_t n = 0;
   for (size_t i = 0; i < w->files; i++) {
     const struct evict_file *file = &w->file[i];
     if (file->why == EVICT_LEFT || file->why == EVICT_DIRTY || (file->why == EVICT_UNKNOWN && !w->how.dry_run))
       stuck[n++] = &w->file[i];
   }
-  if (n) qsort(stuck, n, sizeof *stuck, most_left_first);
+  if (n) qsort(stuck, n, pointer, most_left_first);
   w->unseen = evict_mappers(stuck, n < SOUGHT ? (unsigned)n : SOUGHT);
   free(stuck);
 }

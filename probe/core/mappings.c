@@ -147,16 +147,12 @@ bool mappings_feed(struct mappings_text *t, const char *text, size_t size) {
 int mappings_read(const char *name, mapping_see see, void *arg) {
   enum { READS = 1 << 16 }; /* 64 MiB: the 65530 mappings that Linux allows take 46 MiB of smaps */
   char chunk[1024], path[64];
-  struct mappings_text t;
+  struct mappings_text t = {.see = see, .arg = arg};
   long n = 0;
   size_t at = str_copy(path, sizeof(path), "/proc/thread-self/");
   str_copy(path + at, sizeof(path) - at, name);
   int fd = sys_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
   if (fd < 0) return fd;
-  t.see = see;
-  t.arg = arg;
-  t.begun = t.cut = false;
-  t.used = 0;
   bool enough = false;
   for (int i = 0; i < READS && !enough && (n = sys_read(fd, chunk, sizeof(chunk))) > 0; i++)
     enough = mappings_feed(&t, chunk, (size_t)n);
