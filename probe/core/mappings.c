@@ -81,13 +81,14 @@ static uint32_t flag_of(char a, char b) {
 static uint32_t flags_of(const char *text) {
   uint32_t flags = MAPPING_FLAGS_SEEN;
   while (*text == ' ') text++;
-  while (text[0] && text[1]) {
+  while (*text) {
+    if (text[1] == '\0' || text[1] == ' ' || (text[2] && text[2] != ' '))
+      return 0; /* a word of another length: a kernel that we do not know */
     flags |= flag_of(text[0], text[1]);
     text += 2;
-    if (*text && *text != ' ') return 0; /* words of another length: a kernel that we do not know */
     while (*text == ' ') text++;
   }
-  return *text ? 0 : flags;
+  return flags;
 }
 
 static const char *behind(const char *line, const char *key) {
