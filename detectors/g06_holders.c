@@ -18,8 +18,6 @@
 
 #define GIB ((uint64_t)1 << 30)
 
-/* A look older than this says little about the moment of the refusal: servers load in 10 to 30 s. */
-#define LOOK_IS_FRESH_US ((uint64_t)30 * 1000 * 1000)
 /* A look that comes first after the refusal may still tell of it. */
 #define LOOK_IS_NEAR_US ((uint64_t)10 * 1000 * 1000)
 
@@ -124,9 +122,8 @@ static bool was_there(const struct g06_state *s, const struct holder *p) {
 
 static void judge_refusal(struct g06_state *s, bool afterwards) {
   struct g06_blame b = orphans_first(s, blame_refusal);
-  bool fresh = s->holders.t <= s->want.t && s->want.t - s->holders.t <= LOOK_IS_FRESH_US;
   if (!s->holders.looks) return;
-  if (afterwards ? !was_there(s, &b.who) : !fresh) b.doubts |= G06_DOUBT_LOOK;
+  if (afterwards ? !was_there(s, &b.who) : !holders_tell(&s->holders, s->want.t)) b.doubts |= G06_DOUBT_LOOK;
   s->blame = b;
 }
 

@@ -15,7 +15,6 @@
 #define SECOND ((uint64_t)1000 * 1000)
 
 #define WINDOW_US (10 * SECOND)
-#define LOOK_IS_FRESH_US (60 * SECOND)
 #define GAP_US (300 * SECOND) /* nobody has looked for so long: what was before is not compared with */
 #define MOVED_LEAST MIB       /* each way in a second: above what wakes up now and then */
 #define PAGE_DEFAULT 4096
@@ -42,7 +41,7 @@ struct swapping {
 };
 
 static const struct holder *beside(const struct g06_swap_state *s, uint64_t t) {
-  if (!s->holders.looks || num_less(t, s->holders.t) > LOOK_IS_FRESH_US) return NULL;
+  if (!holders_tell(&s->holders, t)) return NULL;
   for (unsigned i = 0; i < s->holders.now.n; i++) {
     const struct holder *p = &s->holders.now.at[i];
     if (holder_counts(p) && p->bytes >= GIB) return p;

@@ -8,6 +8,12 @@
 /* A context without a tensor takes 200 to 500 MiB. */
 #define BARE_CONTEXT (512 * MIB)
 #define ORDINARY_GRAPHICS (2048 * MIB)
+/* A server loads its weights in 10 to 30 s. */
+#define SHORTLY_US ((uint64_t)30 * 1000 * 1000)
+/* There is a look every ten seconds, written or not, as long as NVML answers. */
+#define BETWEEN_US ((uint64_t)15 * 1000 * 1000)
+/* Looks that show nothing new are written after a minute; the next is then due after two. */
+#define SELDOM_US ((uint64_t)150 * 1000 * 1000)
 /* No machine has a pebibyte: a torn record, or N/A in a guise of its own. */
 #define NONSENSE ((uint64_t)1 << 50)
 
@@ -119,9 +125,11 @@ static void complete(struct holders *h, uint64_t t) {
   note_left(h, t);
   note_came(h, t);
   h->now = h->next;
-  h->before = h->looks ? h->t : t;
+  h->gap = h->looks ? num_less(t, h->t) : 0;
+  h->before = h->silent || h->gap < BETWEEN_US ? t - h->gap : t - BETWEEN_US;
   h->t = t;
   h->looks++;
+  h->silent = false;
   forget_next(h);
 }
 
@@ -132,16 +140,29 @@ static void on_header(struct holders *h, const struct fact_header *f) {
   h->uid_known = true;
 }
 
+static bool on_nvml(struct holders *h, const struct fact_nvml *f, uint64_t t) {
+  bool look = f->answered && text_equal(f->call, "processes");
+  if (look)
+    complete(h, t);
+  else
+    h->silent = true;
+  return look;
+}
+
 bool holders_observe(struct holders *h, const struct fact *fact) {
   if (fact->kind == FACT_KIND_header) {
     on_header(h, &fact->u.header);
   } else if (fact->kind == FACT_KIND_holder) {
     on_holder(h, fact);
-  } else if (fact->kind == FACT_KIND_nvml && text_equal(fact->u.nvml.call, "processes") && fact->u.nvml.answered) {
-    complete(h, fact->t);
-    return true;
+  } else if (fact->kind == FACT_KIND_nvml) {
+    return on_nvml(h, &fact->u.nvml, fact->t);
   }
   return false;
+}
+
+bool holders_tell(const struct holders *h, uint64_t t) {
+  uint64_t age = num_less(t, h->t), usual = num_max(SELDOM_US, num_plus(h->gap, h->gap));
+  return h->looks && h->t <= t && age <= (h->silent ? SHORTLY_US : usual);
 }
 
 const struct holder *holders_find(const struct holders *h, uint64_t pid) {

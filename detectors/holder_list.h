@@ -46,7 +46,10 @@ struct holders_list {
 struct holders {
   struct holders_list now;  /* the latest whole look */
   uint64_t looks;           /* whole looks so far */
-  uint64_t t, before;       /* times of the latest look and of the one before it */
+  uint64_t t;               /* time of the latest look */
+  uint64_t gap;             /* time between it and the one before it */
+  uint64_t before;          /* what it lists first was not there at this time */
+  bool silent;              /* NVML was asked since, and has not answered */
   struct holder left;       /* the largest that an earlier look listed and a later one did not; pid 0: none */
   uint64_t left_t;          /* time of the look that missed it */
   struct holders_list next; /* the look that is being told */
@@ -59,6 +62,10 @@ struct holders {
 
 /* True when the fact completes a look: `now` has changed. */
 bool holders_observe(struct holders *h, const struct fact *fact);
+
+/* Whether the latest look tells of time `t`, at or after it. Looks that show nothing new are written once a minute, more
+ * seldom in a log of many hours; while NVML does not answer a look tells of half a minute. */
+bool holders_tell(const struct holders *h, uint64_t t);
 
 /* The one with this pid in the latest look, or NULL. */
 const struct holder *holders_find(const struct holders *h, uint64_t pid);

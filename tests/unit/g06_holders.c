@@ -287,14 +287,23 @@ static void looks_and_refusals_in_time(void **state) {
   end(&p, 1, START);
   assert_quiet(&p);
   stop(&p);
-  begin(&p, used_up()); /* the last look is old */
+  begin(&p, used_up()); /* nothing new was to be seen since */
   look_at(&p, ollama(19 * GIB));
+  wait_s(&p, 140);
+  refuse(&p, 4 * GIB);
+  assert_said(&p, VERDICT_WARN, "other_holder", CONFIDENCE_HIGH);
+  stop(&p);
+  begin(&p, used_up()); /* NVML does not answer any more */
+  look_at(&p, ollama(19 * GIB));
+  struct fact wait = {.kind = FACT_KIND_nvml};
+  wait.u.nvml = (struct fact_nvml){.call = "processes", .answered = false, .waited = 2 * SECOND};
   wait_s(&p, 31);
+  tell(&p, wait);
   refuse(&p, 4 * GIB);
   assert_said(&p, VERDICT_WARN, "other_holder", CONFIDENCE_MEDIUM);
   wait_s(&p, 2); /* the look that follows lists it still, with an earlier time */
   struct fact_holder later = ollama(19 * GIB);
-  later.watched = 33 * SECOND;
+  later.watched = 33 * SECOND; /* answered after all */
   look_at(&p, later);
   end(&p, 1, START);
   assert_said(&p, VERDICT_FAIL, "other_holder", CONFIDENCE_HIGH);

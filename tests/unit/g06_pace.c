@@ -74,6 +74,28 @@ static void in_a_coarse_log(void **state) {
   }
 }
 
+/* Looks that show nothing new are not written: the first that lists them comes a minute after the one before. */
+static void looks_are_written_when_they_change(void **state) {
+  (void)state;
+  for (int silent = 0; silent < 2; silent++) {
+    struct scene s;
+    begin(&s);
+    go(&s, 6, 30);
+    s.looked = 0;
+    for (unsigned i = 0; i < 70; i++) s.looked = 0, go(&s, 1, 30);
+    if (silent) { /* nor was NVML seen to answer: when they came is not known */
+      struct fact f = {.kind = FACT_KIND_nvml};
+      f.u.nvml = (struct fact_nvml){.call = "processes", .waited = 8 * SECOND};
+      tell(&s.p, f);
+    }
+    s.looked = 5;
+    come(&s, holding(501, "/opt/tts", 6 * GIB));
+    go(&s, 40, 10);
+    assert_int_equal(left_at(&s.p, "other_holder"), silent ? VERDICT_PASS : VERDICT_WARN);
+    stop(&s.p);
+  }
+}
+
 /* Their ending does not change that; that the pace comes back while they are there does. */
 static void when_the_pace_comes_back(void **state) {
   for (int gone = 0; gone < 2; gone++) {
@@ -217,6 +239,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_servers_join),
       cmocka_unit_test(in_a_coarse_log),
+      cmocka_unit_test(looks_are_written_when_they_change),
       cmocka_unit_test(when_the_pace_comes_back),
       cmocka_unit_test(with_one_reading_it_is_medium),
       cmocka_unit_test(look_alikes),
