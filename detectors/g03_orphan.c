@@ -13,6 +13,7 @@
 #include "holder_list.h"
 #include "number.h"
 #include "reading.h"
+#include "split.h"
 #include "want.h"
 #include "words.h"
 
@@ -24,6 +25,8 @@ enum way { WAY_FOUND = 1, WAY_CRASH };
 struct g03_orphan_state {
   struct want want;
   struct holders holders;
+  struct split_follow follow;
+  bool following;
   bool seen;           /* a split with the figure */
   uint64_t now, total; /* the figure, MemTotal */
   uint64_t t;          /* time of that split */
@@ -186,15 +189,14 @@ static void watch_rise(struct g03_orphan_state *s, uint64_t now, uint64_t held) 
   if (s->risen < least_that_counts(s)) s->risen = 0;
 }
 
-static void on_split(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
-  const struct fact_split *p = &fact->u.split;
+static void on_split(struct g03_orphan_state *s, const struct fact_split *p, uint64_t t, struct det_out *out) {
   if (!num_known(p->device_nobody) || !num_known(p->total)) return;
   uint64_t held = num_plus(num_or_zero(p->device_job), num_or_zero(p->device_others));
-  s->t = fact->t;
+  s->t = t;
   s->total = p->total;
   watch_rise(s, p->device_nobody, held);
   if (!s->seen) {
-    s->first_t = fact->t;
+    s->first_t = t;
     s->least = p->device_nobody;
   }
   s->seen = true;
@@ -234,11 +236,20 @@ static void on_exit_fact(struct g03_orphan_state *s, const struct fact *end, str
   say(s, &words, v, out);
 }
 
+/* A split is made of every reading: those that are logged are few. */
+static void follow(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
+  struct fact_split split;
+  if (!s->following) split_follow_init(&s->follow);
+  s->following = true;
+  if (split_follow(&s->follow, fact) && split_now(&s->follow, "", &split)) on_split(s, &split, fact->t, out);
+}
+
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_orphan_state *s = state;
   enum want_news news = want_observe(&s->want, fact);
   bool looked = holders_observe(&s->holders, fact);
-  if (fact->kind == FACT_KIND_split) on_split(s, fact, out);
+  if (fact->kind == FACT_KIND_split) on_split(s, &fact->u.split, fact->t, out);
+  follow(s, fact, out);
   if ((looked || news == WANT_REFUSED || news == WANT_GRANTED) && s->seen) speak(s, out);
   if (fact->kind == FACT_KIND_exit) on_exit_fact(s, fact, out);
 }

@@ -214,10 +214,21 @@ static void on_look(struct g06_state *s, struct det_out *out) {
   speak_now(s, out);
 }
 
-static void on_split(struct g06_state *s, const struct fact *fact, struct det_out *out) {
-  const struct fact_split *p = &fact->u.split;
+/* What the driver holds beyond what anybody is known to hold. */
+static void take_split(struct g06_state *s, const struct fact_split *p) {
   uint64_t told = num_plus(num_plus(num_or_zero(p->pinned), num_or_zero(p->device_job)), num_or_zero(p->device_others));
-  s->unnamed = num_known(p->driver) ? num_less(p->driver, num_plus(told, HOLDERS_DRIVER_OWN)) : 0;
+  s->unnamed = num_known(p->driver) ? num_less(p->driver, num_plus(told, SPLIT_DRIVER_OWN)) : 0;
+}
+
+static void follow(struct g06_state *s, const struct fact *fact) {
+  struct fact_split split;
+  if (!s->following) split_follow_init(&s->follow);
+  s->following = true;
+  if (split_follow(&s->follow, fact) && split_now(&s->follow, "", &split)) take_split(s, &split);
+}
+
+static void on_split(struct g06_state *s, const struct fact_split *p, struct det_out *out) {
+  take_split(s, p);
   if (!text_equal(p->why, "preflight")) return;
   s->preflight = true;
   if (s->holders.looks) speak_now(s, out);
@@ -257,9 +268,10 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g06_state *s = state;
   bool looked = holders_observe(&s->holders, fact);
   enum want_news news = want_observe(&s->want, fact);
+  follow(s, fact);
   if (news != WANT_NO_NEWS) on_want(s, news, out);
   if (looked) on_look(s, out);
-  if (fact->kind == FACT_KIND_split) on_split(s, fact, out);
+  if (fact->kind == FACT_KIND_split) on_split(s, &fact->u.split, out);
   if (fact->kind == FACT_KIND_exit) on_exit_fact(s, fact, out);
 }
 

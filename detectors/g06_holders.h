@@ -7,6 +7,7 @@
 
 #include "detector.h"
 #include "holder_list.h"
+#include "split.h"
 #include "want.h"
 
 enum g06_cause { G06_OTHER, G06_ORPHAN, G06_CAUSES };
@@ -52,6 +53,8 @@ struct g06_shown {
 struct g06_state {
   struct want want;
   struct holders holders;
+  struct split_follow follow;
+  bool following;
   struct g06_blame blame; /* for want.t */
   bool preflight;         /* no job: who holds memory now is what is asked */
   uint64_t unnamed;       /* held for processes whose size NVML does not tell, by the latest split; 0: not known */

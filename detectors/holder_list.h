@@ -14,8 +14,6 @@ enum { HOLDERS_KEPT = 12, HOLDER_NAME = 48, HOLDER_ARGV = 120, HOLDER_UNIT = 56,
 
 /* After a crash 92 GB came back within 2 to 5 s: for this long a process without an owner may just be ending. */
 #define HOLDER_PATIENCE_US ((uint64_t)10 * 1000 * 1000)
-/* What the driver keeps for itself on an idle machine: 1.1 to 1.35 GiB were measured. */
-#define HOLDERS_DRIVER_OWN ((uint64_t)1350 << 20)
 
 enum holder_manager { MANAGED_BY_NOTHING, MANAGED_BY_SERVICE, MANAGED_BY_USER_SERVICE, MANAGED_BY_CONTAINER };
 

@@ -336,27 +336,28 @@ static void it_has_ended_since(void **state) {
 
 static void a_size_that_nvml_does_not_tell(void **state) {
   struct process p;
+  const struct fact_holder two[] = {ollama(NO), holding(813, "/opt/tts", NO)};
   (void)state;
-  begin(&p, used_up());
-  look_at(&p, ollama(NO));
-  refuse(&p, 4 * GIB);
-  end(&p, 1, START);
-  assert_quiet(&p);
-  stop(&p);
   begin(&p, used_up()); /* what is left of MemTotal tells */
-  struct fact f = {.kind = FACT_KIND_split};
-  f.u.split = (struct fact_split){.why = "start",
-                                  .pinned = 0,
-                                  .device_job = 80 * GIB,
-                                  .device_others = 0,
-                                  .device_nobody = NO,
-                                  .driver = 110 * GIB};
-  tell(&p, f);
+  p.mem.anon = 10 * GIB;
   look_at(&p, ollama(NO));
-  refuse(&p, 4 * GIB);
+  refuse_holding(&p, 4 * GIB, 80 * GIB);
   end(&p, 1, START);
   assert_said(&p, VERDICT_FAIL, "other_holder", CONFIDENCE_MEDIUM);
   assert_non_null(strstr(last(&p)->text, "holds about 28.7 GiB"));
+  stop(&p);
+  begin(&p, used_up()); /* of two it does not */
+  look(&p, two, 2);
+  refuse_holding(&p, 4 * GIB, 80 * GIB);
+  end(&p, 1, START);
+  assert_quiet(&p);
+  stop(&p);
+  begin(&p, used_up()); /* it is all the job's */
+  p.mem.anon = 4 * GIB;
+  look_at(&p, ollama(NO));
+  refuse_holding(&p, 4 * GIB, 115 * GIB);
+  end(&p, 1, START);
+  assert_quiet(&p);
   stop(&p);
 }
 
