@@ -25,8 +25,7 @@ enum way { WAY_FOUND = 1, WAY_CRASH };
 struct g03_orphan_state {
   struct want want;
   struct holders holders;
-  struct split_follow follow;
-  bool following;
+  struct split_watch split;
   bool seen;           /* a split with the figure */
   uint64_t now, total; /* the figure, MemTotal */
   uint64_t t;          /* time of that split */
@@ -236,20 +235,13 @@ static void on_exit_fact(struct g03_orphan_state *s, const struct fact *end, str
   say(s, &words, v, out);
 }
 
-/* A split is made of every reading: those that are logged are few. */
-static void follow(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
-  struct fact_split split;
-  if (!s->following) split_follow_init(&s->follow);
-  s->following = true;
-  if (split_follow(&s->follow, fact) && split_now(&s->follow, "", &split)) on_split(s, &split, fact->t, out);
-}
-
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_orphan_state *s = state;
   enum want_news news = want_observe(&s->want, fact);
   bool looked = holders_observe(&s->holders, fact);
+  struct fact_split split; /* made of every reading: those that are logged are few */
   if (fact->kind == FACT_KIND_split) on_split(s, &fact->u.split, fact->t, out);
-  follow(s, fact, out);
+  if (split_watch(&s->split, fact, &split)) on_split(s, &split, fact->t, out);
   if ((looked || news == WANT_REFUSED || news == WANT_GRANTED) && s->seen) speak(s, out);
   if (fact->kind == FACT_KIND_exit) on_exit_fact(s, fact, out);
 }

@@ -220,13 +220,6 @@ static void take_split(struct g06_state *s, const struct fact_split *p) {
   s->unnamed = num_known(p->driver) ? num_less(p->driver, num_plus(told, SPLIT_DRIVER_OWN)) : 0;
 }
 
-static void follow(struct g06_state *s, const struct fact *fact) {
-  struct fact_split split;
-  if (!s->following) split_follow_init(&s->follow);
-  s->following = true;
-  if (split_follow(&s->follow, fact) && split_now(&s->follow, "", &split)) take_split(s, &split);
-}
-
 static void on_split(struct g06_state *s, const struct fact_split *p, struct det_out *out) {
   take_split(s, p);
   if (!text_equal(p->why, "preflight")) return;
@@ -268,7 +261,8 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g06_state *s = state;
   bool looked = holders_observe(&s->holders, fact);
   enum want_news news = want_observe(&s->want, fact);
-  follow(s, fact);
+  struct fact_split split;
+  if (split_watch(&s->split, fact, &split)) take_split(s, &split);
   if (news != WANT_NO_NEWS) on_want(s, news, out);
   if (looked) on_look(s, out);
   if (fact->kind == FACT_KIND_split) on_split(s, &fact->u.split, out);

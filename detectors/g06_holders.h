@@ -53,8 +53,7 @@ struct g06_shown {
 struct g06_state {
   struct want want;
   struct holders holders;
-  struct split_follow follow;
-  bool following;
+  struct split_watch split;
   struct g06_blame blame; /* for want.t */
   bool preflight;         /* no job: who holds memory now is what is asked */
   uint64_t unnamed;       /* held for processes whose size NVML does not tell, by the latest split; 0: not known */

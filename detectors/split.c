@@ -161,6 +161,20 @@ bool split_now(const struct split_follow *s, const char *why, struct fact_split 
   return split_make(&in, why, out);
 }
 
+/* What split_follow() reads: a state that has seen nothing of it stays zero. */
+static bool is_of_memory(enum fact_kind kind) {
+  return kind == FACT_KIND_sample || kind == FACT_KIND_alloc_failed || kind == FACT_KIND_mem_query ||
+         kind == FACT_KIND_alloc_large || kind == FACT_KIND_mem || kind == FACT_KIND_exit || kind == FACT_KIND_holder ||
+         kind == FACT_KIND_nvml;
+}
+
+bool split_watch(struct split_watch *w, const struct fact *fact, struct fact_split *out) {
+  if (!is_of_memory(fact->kind)) return false;
+  if (!w->on) split_follow_init(&w->follow);
+  w->on = true;
+  return split_follow(&w->follow, fact) && split_now(&w->follow, "", out);
+}
+
 /* ---- showing ----------------------------------------------------------------------------------------------------------- */
 void split_rows(const struct fact_split *s, struct split_row rows[SPLIT_ROWS]) {
   const struct split_row all[SPLIT_ROWS] = {

@@ -48,6 +48,13 @@ void split_follow_init(struct split_follow *s);
 bool split_follow(struct split_follow *s, const struct fact *fact);
 bool split_now(const struct split_follow *s, const char *why, struct fact_split *out);
 
+/* The same for detectors, whose states begin as zero. True when the fact gave a new split, which is in *out. */
+struct split_watch {
+  bool on;
+  struct split_follow follow;
+};
+bool split_watch(struct split_watch *w, const struct fact *fact, struct fact_split *out);
+
 /* The classes in the order in which they are shown; `bytes` FACT_NO_U64: not known (device_nobody alone). */
 struct split_row {
   const char *key;  /* name of the field in facts.def */
