@@ -213,11 +213,11 @@ static void evidence_doubt(struct finding_list *list, enum g03_doubt doubt) {
       [G03_DOUBT_DISCRETE] = "cudaMemGetInfo's total is not MemTotal",
       [G03_DOUBT_OTHER_LIMIT] =
           "not excluded: a limit of the pool or the process, fragmentation, an error that is not about memory",
-      [G03_DOUBT_MEANT] = "not excluded: the program means to hold so much host memory (offload), and its device "
-                          "memory is what does not fit",
+      [G03_DOUBT_MEANT] = ("not excluded: the program means to hold so much host memory (offload), and its device "
+                           "memory is what does not fit"),
       [G03_DOUBT_OTHERS] = "not excluded: the host memory that grew belongs to other programs; ps tells whose it is",
-      [G03_DOUBT_KEPT] = "not excluded: the program keeps more at every step; emptying the allocator's cache tells: "
-                         "what it keeps stays",
+      [G03_DOUBT_KEPT] = ("not excluded: the program keeps more at every step; emptying the allocator's cache tells: "
+                          "what it keeps stays"),
       [G03_DOUBT_MEMLOCK] = "not excluded: the limit on locked memory; with ulimit -l unlimited the call tells which",
       [G03_DOUBT_NO_MEMLOCK] = "not excluded: the limit on locked memory (ulimit -l), which could not be read",
       [G03_DOUBT_NETWORK] =

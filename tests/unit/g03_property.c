@@ -155,7 +155,7 @@ static void sample_moves(struct fact_sample *s) {
   s->why = any_str();
   s->page_size = 4096;
   grow(&s->oom_kill, one_in(8)); /* somebody's victim */
-  s->cgroup_oom_kill = 3; /* more would be a death in the job */
+  s->cgroup_oom_kill = 3;        /* more would be a death in the job */
   grow(&s->pswpin, 100000);
   grow(&s->pswpout, 100000);
   grow(&s->pgmajfault, 1000);
