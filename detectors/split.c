@@ -5,8 +5,9 @@
 #include "text.h"
 
 #define GIB ((uint64_t)1 << 30)
-/* NVML's figure of the job itself is of this age at most; a job moves by gigabytes a second. */
-#define LOOK_IS_FRESH_US ((uint64_t)10 * 1000 * 1000)
+/* A look at NVML and a reading of memory tell of one moment when they lie this close together: a job moves by gigabytes a
+ * second, and what it took in between would be called nobody's. */
+#define SAME_MOMENT_US ((uint64_t)1500 * 1000)
 
 /* ---- making ---------------------------------------------------------------------------------------------------------- */
 
@@ -93,6 +94,7 @@ static bool take_memory(struct split_follow *s, const struct fact_memory *m, uin
 /* A sample without the job's part (taken in haste) leaves what was known of it. */
 static bool take_sample(struct split_follow *s, const struct fact *fact) {
   const struct fact_sample *p = &fact->u.sample;
+  if (p->job_processes == 0) s->in.job_anon = s->in.job_device = s->in.job_pinned = s->in.nvml_job = 0;
   if (num_known(p->job_anon)) s->in.job_anon = p->job_anon;
   if (num_known(p->job_device)) s->in.job_device = p->job_device;
   if (num_known(p->job_pinned)) s->in.job_pinned = p->job_pinned;
@@ -157,7 +159,10 @@ bool split_follow(struct split_follow *s, const struct fact *fact) {
 bool split_now(const struct split_follow *s, const char *why, struct fact_split *out) {
   struct split_input in = s->in;
   uint64_t age = num_max(s->t, s->look_t) - num_min(s->t, s->look_t);
-  if (age > LOOK_IS_FRESH_US && num_known(in.job_device)) in.nvml_job = 0;
+  if (age > SAME_MOMENT_US) {
+    in.nvml_untold = true;
+    if (num_known(in.job_device)) in.nvml_job = 0;
+  }
   return split_make(&in, why, out);
 }
 

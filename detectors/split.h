@@ -46,6 +46,8 @@ struct split_follow {
 void split_follow_init(struct split_follow *s);
 /* True when the fact brought a new reading of memory or a whole answer of NVML: split_now() may then say something new. */
 bool split_follow(struct split_follow *s, const struct fact *fact);
+/* What the readings say now. Nobody's memory is known only where NVML's answer and the reading of memory are at most 1.5 s
+ * apart. */
 bool split_now(const struct split_follow *s, const char *why, struct fact_split *out);
 
 /* The same for detectors, whose states begin as zero. True when the fact gave a new split, which is in *out. */

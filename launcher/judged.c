@@ -8,6 +8,7 @@
 struct collector {
   struct det_out out;
   struct judged *judged;
+  bool is_end; /* the fact tells of an end */
   bool lost;
 };
 
@@ -44,6 +45,8 @@ static void collect(struct det_out *out, const struct finding *f) {
     c->lost = true;
     return;
   }
+  /* What is judged at the end is about what came before it. */
+  if ((f->g == 3 || f->g == 6) && !(c->is_end && p->memory.t)) splits_latest(&j->memory, &p->memory);
   p->f = *f;
   p->count++;
   if (is_news && j->heard) j->heard(j, f);
@@ -58,6 +61,8 @@ bool judged_observe(struct judged *j, const struct fact *fact) {
   c.out.emit = collect;
   c.judged = j;
   c.lost = false;
+  c.is_end = fact->kind == FACT_KIND_exit || fact->kind == FACT_KIND_job_end;
+  splits_observe(&j->memory, &ordered);
   det_observe(j->state, j->detectors, &ordered, &c.out);
   return !c.lost;
 }

@@ -8,12 +8,14 @@
 #include <stddef.h>
 #include "fact.h"
 #include "finding.h"
+#include "splits.h"
 
 enum { FINDING_SHOWN = 44 };
 
 struct process_finding {
   struct finding f;
   unsigned long count;       /* how often it was emitted */
+  struct split_at memory;    /* G3 and G6: where memory was before it; memory.t 0: not known */
   char shown[FINDING_SHOWN]; /* file, "dev:ino", on which its process put it at its exit, with this verdict; else "" */
 };
 
@@ -24,8 +26,9 @@ struct judged {
   void (*heard)(struct judged *j, const struct finding *f);
   struct process_finding *finding;
   size_t findings;
-  void *state;     /* private */
-  uint64_t last_t; /* private */
+  struct splits memory; /* where memory was, by the facts so far */
+  void *state;          /* private */
+  uint64_t last_t;      /* private */
 };
 
 /* Hands the fact to the detectors; its time counts as that of the fact before it where it lies before that. False when

@@ -6,6 +6,7 @@
 #include "gpu_model.h"
 #include "json_value.h"
 #include "sample.h"
+#include "split_json.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -107,6 +108,7 @@ static void look_once(struct preflight_memory *m, struct looks *l) {
   m->holders = 0;
   m->ownerless = false;
   collect_look(&l->seen, &l->client, ANSWER_MS, l->root, NULL, take, m);
+  take_sample(m, l->root); /* the answer may have taken seconds */
   take_split(m);
   uint64_t least = m->mem.total / 64 > GIB ? m->mem.total / 64 : GIB;
   if (m->has_split && m->split.device_nobody != FACT_NO_U64 && m->split.device_nobody >= least) m->ownerless = true;
@@ -121,7 +123,6 @@ static void look_on(struct preflight_memory *m, struct looks *l) {
   clock_watch_begin(&watch, l->root);
   for (uint64_t now = clock_us(); m->ownerless && m->answered && now < until; now = clock_us()) {
     clock_watch_sleep(&watch, now + LOOK_EVERY_US < until ? now + LOOK_EVERY_US : until, &go_on);
-    if (!take_sample(m, l->root)) break;
     look_once(m, l);
   }
   clock_watch_end(&watch);
@@ -206,17 +207,9 @@ static json_t *holders_json(const struct preflight_memory *m) {
 }
 
 json_t *preflight_memory_json(const struct preflight_memory *m) {
-  struct split_row rows[SPLIT_ROWS];
-  char line[512];
+  const struct split_at now = {.t = 0, .split = m->split};
   if (!m->has_split) return NULL;
-  json_t *o = json_object();
-  split_line(&m->split, line, sizeof line);
-  split_rows(&m->split, rows);
-  json_set_text(o, "line", line);
-  json_set_u64(o, "total", m->split.total);
-  for (int i = 0; i + 1 < SPLIT_ROWS; i++) json_set_u64(o, rows[i].key, rows[i].bytes);
-  json_set_i64(o, "rest", m->split.rest);
-  json_set_u64(o, "driver", m->split.driver);
+  json_t *o = split_json(&now);
   json_object_set_new(o, "holders", holders_json(m));
   return o;
 }

@@ -25,6 +25,10 @@ int report_list(bool json);
 /* The process with the earliest FAIL, by its time; NULL when nothing failed. */
 const struct process *report_first_failing(const struct runlog *run);
 
+/* Where memory was over the time of the run: by a launcher's log and those of its processes, or by that of a process that
+ * looked for itself and had no launcher. False: this log does not tell. */
+bool report_memory(const struct runlog *run, const struct process *p, struct split_course *out);
+
 /* "rank 1, pid 4711 on spark-2": as much of it as is known. */
 void report_who(const struct process *p, char *out, size_t size);
 

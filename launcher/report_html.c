@@ -72,6 +72,7 @@ static void finding(FILE *to, const struct page_finding *finding) {
   fputs("</h2>\n", to);
   element(to, "p", "line", finding->line);
   element(to, "p", "details", finding->details);
+  if (finding->memory) element(to, "p", "details", finding->memory);
   list(to, "seen", "ul", &finding->f->evidence);
   list(to, "not", "ul", &finding->f->ruled_out);
   list(to, "do", "ol", &finding->f->fixes);

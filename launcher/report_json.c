@@ -1,6 +1,7 @@
 /* report_json.c - a run for programs, as docs/report.md describes it. What is not known is left out. */
 #include "report.h"
 #include "json_value.h"
+#include "split_json.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -99,6 +100,7 @@ static json_t *finding_of(const struct finding_ref *ref) {
   json_set_u64(o, "pid", ref->process->launcher ? ref->process->job_pid : ref->process->pid);
   json_set_u64(o, "t", f->t);
   json_set_u64(o, "count", ref->finding->count);
+  if (ref->finding->memory.t) json_object_set_new(o, "memory", split_json(&ref->finding->memory));
   return o;
 }
 
@@ -108,6 +110,24 @@ static json_t *findings_of(const struct runlog *run) {
   size_t n = runlog_findings(run, VERDICT_PASS, &refs);
   for (size_t i = 0; i < n; i++) json_array_append_new(array, finding_of(&refs[i]));
   free(refs);
+  return array;
+}
+
+static json_t *memory_of(const struct process *p, const struct split_course *m) {
+  json_t *o = json_object();
+  json_set_text(o, "host", p->host);
+  json_object_set_new(o, "first", split_json(&m->first));
+  if (m->lowest.t) json_object_set_new(o, "lowest", split_json(&m->lowest));
+  json_object_set_new(o, "last", split_json(&m->last));
+  return o;
+}
+
+static json_t *memories_of(const struct runlog *run) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < run->processes; i++) {
+    struct split_course m;
+    if (report_memory(run, &run->process[i], &m)) json_array_append_new(array, memory_of(&run->process[i], &m));
+  }
   return array;
 }
 
@@ -140,6 +160,7 @@ int report_json(const struct runlog *run, const struct outcome *outcome, FILE *t
   }
   json_object_set_new(o, "jobs", jobs);
   json_object_set_new(o, "processes", processes);
+  json_object_set_new(o, "memory", memories_of(run));
   json_object_set_new(o, "findings", findings_of(run));
   json_object_set_new(o, "unexplained", sentences_of(&outcome->unexplained));
   json_object_set_new(o, "remarks", sentences_of(&outcome->remarks));

@@ -47,6 +47,11 @@ static void finding(FILE *to, const struct page_finding *finding) {
   fputs("\n\n- ", to);
   escape_markdown(to, finding->details);
   fputc('\n', to);
+  if (finding->memory) {
+    fputs("- memory: ", to);
+    escape_markdown(to, finding->memory);
+    fputc('\n', to);
+  }
   list(to, "seen:", "-", &finding->f->evidence);
   list(to, "not:", "-", &finding->f->ruled_out);
   list(to, "do:", "1.", &finding->f->fixes);

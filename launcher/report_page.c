@@ -163,10 +163,41 @@ static void reading_troubles(const struct page *page, const struct runlog *run) 
   if (run->foreign) sentence(page, "%lu records are of a newer version and were skipped.", run->foreign);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+static void memory_at(const struct page *page, const char *when, const struct split_at *at) {
+  char line[512], time[64];
+  if (!at->t) return;
+  split_line(&at->split, line, sizeof line);
+  report_time(at->t, time, sizeof time);
+  item(page, "%s, %s: %s", when, time, line);
+}
+
+/* By what its launcher saw; without one, by what a process saw itself. */
+static void memory_over_time(const struct page *page, const struct runlog *run) {
+  for (size_t i = 0; i < run->processes; i++) {
+    struct split_course m;
+    if (!report_memory(run, &run->process[i], &m)) continue;
+    heading(page, "Memory", NULL);
+    memory_at(page, "at first", &m.first);
+    if (m.lowest.t != m.first.t && m.lowest.t != m.last.t) memory_at(page, "least available", &m.lowest);
+    if (m.last.t != m.first.t) memory_at(page, *m.last.split.why ? "just after the end" : "at last", &m.last);
+  }
+}
+
+/* "1.2 s before: 121.6 GiB = ..."; empty where it is not known. */
+static void memory_before(const struct process_finding *p, char *out, size_t size) {
+  const struct split_at *at = &p->memory;
+  size_t n = 0;
+  out[0] = '\0';
+  if (!at->t) return;
+  if (p->f.t > at->t) n = (size_t)snprintf(out, size, "%.1f s before: ", (double)(p->f.t - at->t) / 1e6);
+  split_line(&at->split, out + n, size - n);
+}
+
 /* ---- what was found -------------------------------------------------------------------------------------------------- */
 static void finding(const struct page *page, const struct finding_ref *ref) {
   const struct finding *f = &ref->finding->f;
-  char line[1024], who[128], at[64], details[512];
+  char line[1024], who[128], at[64], details[512], memory[512];
   finding_line(f, ref->process->simulated, line, sizeof line);
   report_who(ref->process, who, sizeof who);
   report_time(f->t, at, sizeof at);
@@ -174,7 +205,8 @@ static void finding(const struct page *page, const struct finding_ref *ref) {
            f->retry == RETRY_USELESS    ? "; trying again is useless"
            : f->retry == RETRY_MAY_HELP ? "; trying again may help"
                                         : "");
-  page->style->finding(page->to, &(struct page_finding){f, line, details});
+  memory_before(ref->finding, memory, sizeof memory);
+  page->style->finding(page->to, &(struct page_finding){f, line, details, memory[0] ? memory : NULL});
 }
 
 static void findings(const struct page *page, const struct runlog *run, const struct outcome *outcome) {
@@ -196,6 +228,7 @@ static void circumstances(const struct page *page, const struct runlog *run, con
   heading(page, "Log", run->path);
   jobs(page, run);
   processes(page, run);
+  memory_over_time(page, run);
   reading_troubles(page, run);
   sentences(page, &outcome->remarks);
 }

@@ -11,6 +11,7 @@ struct page_finding {
   const struct finding *f;
   const char *line;    /* "G3 FAIL: ...; fix: ..." */
   const char *details; /* cause, process, time, confidence */
+  const char *memory;  /* where memory was before it; NULL: not known, or not what it is about */
 };
 
 /* All functions write to `to`. */

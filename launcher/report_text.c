@@ -39,6 +39,11 @@ static void finding(FILE *to, const struct page_finding *finding) {
   fputs("\n    ", to);
   escape_plain(to, finding->details);
   fputc('\n', to);
+  if (finding->memory) {
+    fputs("    memory:   ", to);
+    escape_plain(to, finding->memory);
+    fputc('\n', to);
+  }
   list(to, "seen:", &finding->f->evidence);
   list(to, "not:", &finding->f->ruled_out);
   list(to, "do:", &finding->f->fixes);

@@ -20,6 +20,21 @@ const struct process *report_first_failing(const struct runlog *run) {
   return p;
 }
 
+bool report_memory(const struct runlog *run, const struct process *p, struct split_course *out) {
+  struct split_course course = p->own.memory.course;
+  if (!course.first.t || (p->has_launcher && !p->launcher)) return false;
+  for (size_t i = 0; i < run->processes; i++) {
+    const struct process *q = &run->process[i];
+    const struct split_course *own = &q->merged.memory.course;
+    if (!q->has_launcher || &run->process[q->by] != p || !own->lowest.t) continue;
+    if (course.lowest.t && own->least >= course.least) continue;
+    course.lowest = own->lowest;
+    course.least = own->least;
+  }
+  *out = course;
+  return true;
+}
+
 void report_who(const struct process *p, char *out, size_t size) {
   size_t at = 0;
   *out = '\0';

@@ -69,6 +69,32 @@ class Report(Logs):
         self.assertEqual((report["verdict"], report["findings"]), ("PASS", []))
         self.assertIn("Nothing was found.", self.text())
 
+    def test_where_memory_was(self):
+        """Beside a finding and over time; the classes add up, and what came with the end is not what came before it."""
+        classes = ("free", "cma", "cache", "shmem", "anon_job", "anon_others", "huge", "pinned", "device_job",
+                   "device_others", "kernel", "rest")
+        sample = [record("sample", at, why=why, **mem) for at, why, mem in
+                  ((0.5, "start", {**PLENTY, "mem_free": 50 * GIB}), (2, "tick", PLENTY), (9, "end", PLENTY))]
+        holder = {**record("holder", 1, pid=7, name="ollama", bytes=3 * GIB), "kind": "compute"}
+        log = launcher(exit=1)
+        log[2:2] = [sample[0], holder, record("nvml", 1, call="processes", answered=True), *sample[1:]]
+        self.write("launcher-a", log)
+        self.write("a", [header(), refusal(4), leave(5, 1)])
+        report = self.report(status=2)
+        (finding,) = [f for f in report["findings"] if f["g"] == 3]
+        (memory,) = report["memory"]
+        self.assertEqual(finding["memory"]["t"], T0 + 4000000)
+        self.assertEqual((finding["memory"]["device_job"], finding["memory"]["device_others"]), (100 * GIB, 3 * GIB))
+        self.assertEqual([memory[k]["t"] - T0 for k in ("first", "lowest", "last")], [500000, 4000000, 9000000])
+        for split in (finding["memory"], *(memory[k] for k in ("first", "lowest", "last"))):
+            self.assertEqual(sum(split[c] for c in classes) + split.get("device_nobody", 0), split["total"])
+        for style in ("text", "md", "html"):
+            page = self.call(SPARKSHIM, "report", "--format", style).stdout.decode()
+            page = page.replace("\\", "")
+            self.assertIn(finding["memory"]["line"].split(" = ")[0] + " = ", page)
+            for word in ("1.0 s before: ", "at first, ", "least available, ", "just after the end, "):
+                self.assertIn(word, page, style)
+
     def test_fail_warn_info(self):
         self.write("a", [header(), refusal(4), leave(5, 1)])
         report = self.report(status=2)

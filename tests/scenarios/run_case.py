@@ -123,6 +123,8 @@ def check_run(check, run, expected):
     check.equal("findings in the log", words_of(run.logged.values()), sorted(listed["live"]))
     check.equal("findings in the report", words_of(findings), sorted(listed["report"]))
     check.equal("exit status of the report", run.report.returncode, worst)
+    for f in findings:
+        check.true(f"G{f['g']} {f['cause']}: without where memory was", f["g"] not in (3, 6) or f.get("memory"))
     check.equal("differences", [d for p in report.get("processes", []) for d in p["differences"]], [])
     check.true("no process in the report", len(report.get("processes", [])) == 1)
     check.equal("the log against its schema", run.schema, "")

@@ -249,7 +249,7 @@ static void facts_are_followed(void **state) {
   (void)state;
   struct split_follow follow;
   struct fact_split s;
-  struct fact f = fact_of(FACT_KIND_sample, 1000000);
+  struct fact f = fact_of(FACT_KIND_sample, 4000000);
   split_follow_init(&follow);
   assert_false(split_now(&follow, "", &s)); /* nothing known yet */
   f.u.sample.mem = idle().mem;
@@ -258,19 +258,19 @@ static void facts_are_followed(void **state) {
   assert_true(split_follow(&follow, &f));
   assert_true(split_now(&follow, "", &s));
   assert_true(s.device_nobody == FACT_NO_U64);
-  add_holder(&follow, 2000000, GIB(20), true);
-  add_holder(&follow, 2000000, GIB(15), false);
-  add_holder(&follow, 2000000, GIB(5), false);
-  assert_true(end_look(&follow, 2000000, true));
+  add_holder(&follow, 4000001, GIB(20), true);
+  add_holder(&follow, 4000001, GIB(15), false);
+  add_holder(&follow, 4000001, GIB(5), false);
+  assert_true(end_look(&follow, 4000001, true));
   assert_true(split_now(&follow, "", &s));
   assert_int_equal(s.device_job, GIB(20));
   assert_int_equal(s.device_others, GIB(20));
   assert_int_equal(s.device_nobody, GIB(20) + KB(1535084) - SPLIT_DRIVER_OWN);
   assert_int_equal(s.anon_job, KB(1000000));
-  assert_false(end_look(&follow, 3000000, false)); /* no answer: the older one stands */
+  assert_false(end_look(&follow, 4000002, false)); /* no answer: the older one stands */
   assert_true(split_now(&follow, "", &s));
   assert_int_equal(s.device_others, GIB(20));
-  assert_true(end_look(&follow, 4000000, true)); /* nobody is listed */
+  assert_true(end_look(&follow, 4000003, true)); /* nobody is listed */
   assert_true(split_now(&follow, "", &s));
   assert_int_equal(s.device_others, 0);
   add_holder(&follow, 5000000, FACT_NO_U64, false);
@@ -309,10 +309,29 @@ static void an_old_look_says_nothing_of_the_job(void **state) {
   add_holder(&follow, 1000000, GIB(50), true);
   assert_true(end_look(&follow, 1000000, true));
   f.u.sample.mem = idle().mem;
+  f.u.sample.mem.free -= GIB(70), f.u.sample.mem.available -= GIB(70);
   f.u.sample.job_device = GIB(1);
   assert_true(split_follow(&follow, &f));
   assert_true(split_now(&follow, "", &s));
   assert_int_equal(s.device_job, GIB(1));
+  assert_true(s.device_nobody == FACT_NO_U64); /* what the job took since would be called nobody's */
+}
+
+static void a_job_that_has_ended_holds_nothing(void **state) {
+  (void)state;
+  struct split_follow follow;
+  struct fact_split s;
+  struct fact f = fact_of(FACT_KIND_sample, 2000000);
+  split_follow_init(&follow);
+  add_holder(&follow, 1000000, GIB(50), true);
+  assert_true(end_look(&follow, 1000000, true));
+  f.u.sample.mem = idle().mem;
+  f.u.sample.job_processes = 1, f.u.sample.job_anon = GIB(1);
+  assert_true(split_follow(&follow, &f));
+  f.u.sample.job_processes = 0, f.u.sample.job_anon = FACT_NO_U64;
+  assert_true(split_follow(&follow, &f));
+  assert_true(split_now(&follow, "end", &s));
+  assert_int_equal(s.device_job + s.anon_job, 0);
 }
 
 int main(void) {
@@ -329,6 +348,7 @@ int main(void) {
       cmocka_unit_test(the_line_of_an_idle_machine),
       cmocka_unit_test(facts_are_followed),
       cmocka_unit_test(a_refusal_brings_its_own_reading),
+      cmocka_unit_test(a_job_that_has_ended_holds_nothing),
       cmocka_unit_test(an_old_look_says_nothing_of_the_job),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
