@@ -235,6 +235,15 @@ static void on_exit_fact(struct g03_orphan_state *s, const struct fact *end, str
   say(s, &words, v, out);
 }
 
+/* As the launcher sees it, with its facts alone. */
+static void on_job_end(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
+  struct fact end = {.kind = FACT_KIND_exit, .t = fact->t};
+  if (fact->u.job_end.exit != 0) return;
+  end.u.exit.signal = FACT_NO_I64;
+  end.u.exit.last_activity = FACT_NO_U64;
+  on_exit_fact(s, &end, out);
+}
+
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_orphan_state *s = state;
   enum want_news news = want_observe(&s->want, fact);
@@ -244,6 +253,7 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   if (split_watch(&s->split, fact, &split)) on_split(s, &split, fact->t, out);
   if ((looked || news == WANT_REFUSED || news == WANT_GRANTED) && s->seen) speak(s, out);
   if (fact->kind == FACT_KIND_exit) on_exit_fact(s, fact, out);
+  if (fact->kind == FACT_KIND_job_end) on_job_end(s, fact, out);
 }
 
 const struct detector det_g03_orphan = {

@@ -257,6 +257,15 @@ static void on_exit_fact(struct g06_state *s, const struct fact *end, struct det
   speak(s, t, end, out);
 }
 
+/* As the launcher sees it: with its facts alone nothing was refused, and only a warning about an orphan is left. */
+static void on_job_end(struct g06_state *s, const struct fact *fact, struct det_out *out) {
+  struct fact end = {.kind = FACT_KIND_exit, .t = fact->t};
+  if (fact->u.job_end.exit != 0) return;
+  end.u.exit.signal = FACT_NO_I64;
+  end.u.exit.last_activity = FACT_NO_U64;
+  on_exit_fact(s, &end, out);
+}
+
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g06_state *s = state;
   bool looked = holders_observe(&s->holders, fact);
@@ -267,6 +276,7 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   if (looked) on_look(s, out);
   if (fact->kind == FACT_KIND_split) on_split(s, &fact->u.split, out);
   if (fact->kind == FACT_KIND_exit) on_exit_fact(s, fact, out);
+  if (fact->kind == FACT_KIND_job_end) on_job_end(s, fact, out);
 }
 
 const struct detector det_g06_holders = {

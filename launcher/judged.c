@@ -47,6 +47,7 @@ static void collect(struct det_out *out, const struct finding *f) {
   }
   /* What is judged at the end is about what came before it. */
   if ((f->g == 3 || f->g == 6) && !(c->is_end && p->memory.t)) splits_latest(&j->memory, &p->memory);
+  if (is_news) p->before = p->count ? p->f.verdict : VERDICT_PASS;
   p->f = *f;
   p->count++;
   if (is_news && j->heard) j->heard(j, f);

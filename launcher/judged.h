@@ -16,6 +16,7 @@ struct process_finding {
   struct finding f;
   unsigned long count;       /* how often it was emitted */
   struct split_at memory;    /* G3 and G6: where memory was before it; memory.t 0: not known */
+  enum verdict before;       /* its verdict before the present one; VERDICT_PASS: there was none */
   char shown[FINDING_SHOWN]; /* file, "dev:ino", on which its process put it at its exit, with this verdict; else "" */
 };
 

@@ -44,13 +44,20 @@ static struct {
 
 /* ---- telling ------------------------------------------------------------------------------------------------------- */
 
-/* Whether it was not told yet with this verdict or a greater one. */
-static bool is_news(const struct finding *f) {
+static struct told *told_of(const struct finding *f) {
   for (size_t i = 0; i < s.tolds; i++) {
     struct told *t = &s.told[i];
-    if (t->g != f->g || strcmp(t->cause, f->cause) || strcmp(t->object, f->object)) continue;
-    if (t->verdict >= f->verdict) return false;
-    t->verdict = f->verdict;
+    if (t->g == f->g && !strcmp(t->cause, f->cause) && !strcmp(t->object, f->object)) return t;
+  }
+  return NULL;
+}
+
+/* Whether it was not told yet with this verdict or a greater one. */
+static bool is_news(const struct finding *f) {
+  struct told *known = told_of(f);
+  if (known) {
+    if (known->verdict >= f->verdict) return false;
+    known->verdict = f->verdict;
     return true;
   }
   if (s.tolds == TOLD) return false;
@@ -60,8 +67,20 @@ static bool is_news(const struct finding *f) {
   return true;
 }
 
+/* A warning that stands on stderr is answered there when it is taken back, for no report will name it. */
+static bool is_answer(const struct finding *f) {
+  struct told *told = told_of(f);
+  if (!told || told->verdict <= f->verdict || f->verdict != VERDICT_INFO) return false;
+  told->verdict = f->verdict;
+  return true;
+}
+
+static bool is_to_be_said(const struct finding *f) {
+  return f->verdict >= VERDICT_WARN ? !s.quiet && is_news(f) : is_answer(f);
+}
+
 static void tell(const struct finding *f, int pid) {
-  bool shown = !s.quiet && f->verdict >= VERDICT_WARN && is_news(f) && say_finding(f, s.simulated);
+  bool shown = is_to_be_said(f) && say_finding(f, s.simulated);
   const struct finding_telling how = {
       .count = 1, .last = f->t, .pid = (uint64_t)pid, .shown = shown ? stderr_file() : NULL};
   joblog_finding(s.log, f, &how);
@@ -80,8 +99,9 @@ static struct live *live_of(struct judged *merged) {
 static void merged_heard(struct judged *j, const struct finding *f) {
   struct live *p = live_of(j);
   const struct process_finding *own = judged_find(&p->own, f), *outside = judged_find(&s.launcher, f);
+  bool taken_back = judged_find(j, f)->before > f->verdict;
   if (own && own->f.verdict >= f->verdict) return;
-  if (outside && outside->f.verdict >= f->verdict) return;
+  if (outside && outside->f.verdict >= f->verdict && !taken_back) return;
   tell(f, p->log->pid);
 }
 

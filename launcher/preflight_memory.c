@@ -53,12 +53,13 @@ static void take(const struct fact *fact, void *arg) {
   if (fact->kind == FACT_KIND_nvml) keep_nvml(m, &fact->u.nvml);
 }
 
-/* The kind of GPU decides whether anything here applies. */
+/* The kind of GPU decides whether anything here applies, our user what is ours to end. */
 static void take_header(struct preflight_memory *m, const char *root) {
   struct fact fact;
   char gpu[128];
   fact_init(&fact, FACT_KIND_header);
   fact.t = clock_us();
+  fact.u.header.uid = (uint64_t)getuid();
   if (gpu_model_read(root, gpu, sizeof gpu) == 0) fact.u.header.gpu = gpu;
   take(&fact, m);
 }

@@ -467,6 +467,15 @@ static void orphans_without_harm(void **state) {
   end(&p, 0, p.now);
   assert_int_equal(left_at(&p, "orphan_holder"), VERDICT_INFO);
   stop(&p);
+  for (int exit = 0; exit < 2; exit++) { /* the launcher's own eyes see no more than that */
+    struct fact f = {.kind = FACT_KIND_job_end};
+    f.u.job_end = (struct fact_job_end){.pid = 7, .exit = exit, .signal = FACT_NO_I64};
+    begin(&p, idle());
+    look_at(&p, engine(20 * SECOND));
+    tell(&p, f);
+    assert_int_equal(left_at(&p, "orphan_holder"), exit ? VERDICT_WARN : VERDICT_INFO);
+    stop(&p);
+  }
   begin(&p, idle());
   look_at(&p, engine(20 * SECOND));
   look(&p, NULL, 0);

@@ -28,16 +28,18 @@ static void find(struct det_out *out, const struct fact *fact, const char *cause
   out->emit(out, &out->f);
 }
 
-/* pinned_host: a refusal. collapse: two samples. fragmentation: a refusal behind a killer, which needs both sides. livelock: at
+/* pinned_host: a refusal. collapse: two samples. fragmentation: a killer, worse with a refusal behind it, which needs
+ * both sides, and well again with a grant. livelock: at
  * the end, when one more sample was seen before it. */
 void det_observe(void *at, uint32_t mask, const struct fact *fact, struct det_out *out) {
   unsigned *state = at;
   if (mask != 1) return;
   if (fact->kind == FACT_KIND_sample) ++*state;
-  if (fact->kind == FACT_KIND_killer) *state |= 256;
+  if (fact->kind == FACT_KIND_killer) *state |= 256, find(out, fact, "fragmentation", VERDICT_INFO);
   if (fact->kind == FACT_KIND_sample && (*state & 255) == 2) find(out, fact, "collapse", VERDICT_WARN);
   if (fact->kind == FACT_KIND_alloc_failed) find(out, fact, "pinned_host", VERDICT_WARN);
   if (fact->kind == FACT_KIND_alloc_failed && *state & 256) find(out, fact, "fragmentation", VERDICT_WARN);
+  if (fact->kind == FACT_KIND_alloc_recovered && *state & 256) find(out, fact, "fragmentation", VERDICT_INFO);
   if (fact->kind == FACT_KIND_exit && (*state & 255) == 4) find(out, fact, "livelock", VERDICT_FAIL);
 }
 
@@ -94,6 +96,7 @@ static void assert_said(const char *lines, const char *records) {
 
 #define HEADER "{\"v\":1,\"t\":1,\"k\":\"header\",\"ring\":\"x.ring\"}\n"
 #define REFUSAL "{\"v\":1,\"t\":20,\"k\":\"alloc_failed\"}\n"
+#define GRANT "{\"v\":1,\"t\":21,\"k\":\"alloc_recovered\"}\n"
 #define EXIT "{\"v\":1,\"t\":50,\"k\":\"exit\",\"status\":1,\"last_call\":\"cudaMalloc\"}\n"
 
 /* One job from begin to end: each step builds on the one before. */
@@ -107,7 +110,7 @@ static void a_job(void **unused) {
   launcher_saw(FACT_KIND_header, 1);
   launcher_saw(FACT_KIND_sample, 2);
   launcher_saw(FACT_KIND_killer, 3);
-  assert_said("", "");
+  assert_said("", "INFO fragmentation 0;");
 
   /* Logs that are not ours: another host's, one that began at another time, a ring. */
   name_log(getpid(), "", log_path, sizeof log_path);
@@ -134,6 +137,14 @@ static void a_job(void **unused) {
 
   /* The same again is no news; bad lines do no harm. */
   job_writes("garbage\n\n" REFUSAL);
+  assert_false(live_read(&tree));
+  assert_said("", "");
+
+  /* Taken back, also where the launcher's own eyes have said no more all the time: what stands on stderr is answered, once. */
+  job_writes(GRANT);
+  assert_false(live_read(&tree));
+  assert_said("INFO fragmentation;", "INFO fragmentation 1 shown;");
+  job_writes(GRANT);
   assert_false(live_read(&tree));
   assert_said("", "");
 
