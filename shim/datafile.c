@@ -1,4 +1,8 @@
-/* datafile.c - see datafile.h. Runs in the application's threads: at a refusal, before a large request, at the exit. */
+/* datafile.c - see datafile.h. Runs in the application's threads: at a refusal, before a large request, at the exit.
+ *
+ * To look at what is mapped and open, nothing is opened and no path is followed: on a network file system whose server is
+ * gone that would hang, at the exit of a job that has nothing to do with us. datafile_open(), for relief, does.
+ */
 #include "datafile.h"
 
 #include <dirent.h>
@@ -28,17 +32,14 @@ static bool is_elf(int fd) {
   return n != sizeof(magic) || (magic[0] == 0x7f && magic[1] == 'E' && magic[2] == 'L' && magic[3] == 'F');
 }
 
-int datafile_open(const char *path, uint64_t *ret_size) {
+int datafile_open(const char *path) {
   struct stat st;
   /* Looked at before it is opened: /dev/nvidia0 is mapped too. */
   if (path[0] != '/' || sys_call6(SYS_newfstatat, SYS_AT_FDCWD, (long)path, (long)&st, 0, 0, 0) < 0) return -1;
   if (!is_large_regular(&st)) return -1;
   int fd = sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
   if (fd < 0) return fd;
-  if (sys_fstat(fd, &st) == 0 && is_large_regular(&st) && !lies_in_memory(fd) && !is_elf(fd)) {
-    *ret_size = (uint64_t)st.st_size;
-    return fd;
-  }
+  if (sys_fstat(fd, &st) == 0 && is_large_regular(&st) && !lies_in_memory(fd) && !is_elf(fd)) return fd;
   sys_close(fd);
   return -1;
 }
@@ -71,13 +72,18 @@ void datafile_each(bool (*see)(const char *path, void *arg), void *arg) {
   }
 }
 
-static void find(const char *path, const char *how) {
+/* Device nodes, shared memory, and what has no name any more. */
+static bool is_no_data(const char *path) {
+  static const char deleted[] = " (deleted)";
+  size_t n = str_length(path);
+  if (path[0] != '/' || str_starts(path, "/dev/") || str_starts(path, "/memfd:")) return true;
+  return n >= sizeof(deleted) && str_equal(path + n - (sizeof(deleted) - 1), deleted);
+}
+
+static void find(const char *path, uint64_t size, const char *how) {
   struct fact fact = {.kind = FACT_KIND_data_file};
-  uint64_t size;
+  if (size < DATAFILE_LEAST || is_no_data(path)) return;
   if (!call_first(HOOK_NONE, call_hash(path, str_length(path)))) return;
-  int fd = datafile_open(path, &size);
-  if (fd < 0) return;
-  sys_close(fd);
   if (__atomic_fetch_add(&found, 1, __ATOMIC_RELAXED) >= RECORDS) return;
   remember(path);
   fact.u.data_file.path = path;
@@ -106,18 +112,26 @@ static int number_of(const char *name) {
   return n;
 }
 
+/* 0: no regular file. Asks no server for it. */
+static uint64_t size_of(int fd) {
+  struct statx st;
+  long result = sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE,
+                          (long)&st, 0);
+  return result == 0 && S_ISREG(st.stx_mode) ? st.stx_size : 0;
+}
+
 /* The descriptor is the application's, and may be another file's by now: it is only looked at. */
 static void see_open(int folder, const struct entry *e) {
   char path[DATAFILE_PATH];
-  struct stat st;
   int fd = number_of(e->name);
-  if (fd < 0 || fd == folder || sys_fstat(fd, &st) < 0 || !is_large_regular(&st)) return;
+  uint64_t size = fd < 0 || fd == folder ? 0 : size_of(fd);
+  if (size < DATAFILE_LEAST) return;
   int flags = sys_fcntl(fd, F_GETFL, 0);
   if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) return;
   long n = sys_readlinkat(folder, e->name, path, sizeof(path));
   if (n <= 0 || n == sizeof(path)) return;
   path[n] = '\0';
-  find(path, "open");
+  find(path, size, "open");
 }
 
 static void look_at_open(void) {
@@ -134,18 +148,50 @@ static void look_at_open(void) {
   sys_close(folder);
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------------------ */
-static bool see_mapping(const struct mapping *m, void *unused) {
-  (void)unused;
-  if (datafile_is_mapping(m)) find(m->path, "mapped");
+/* ---- mapped files ---------------------------------------------------------------------------------------------------- */
+/* Mappings of one file that follow each other. The parts of an ELF object do, and one of them is executable. */
+struct group {
+  uint64_t ino, size; /* size: as far as it is mapped */
+  bool large, executable;
+  char path[DATAFILE_PATH];
+};
+
+static void end_group(struct group *g) {
+  if (g->ino && g->large && !g->executable) find(g->path, g->size, "mapped");
+  g->ino = 0;
+}
+
+static bool see_mapping(const struct mapping *m, void *arg) {
+  struct group *g = arg;
+  if (m->ino != g->ino || !str_equal(m->path, g->path)) {
+    end_group(g);
+    if (m->path[0] != '/' || str_length(m->path) >= sizeof(g->path)) return false;
+    g->ino = m->ino;
+    g->size = 0;
+    g->large = g->executable = false;
+    str_copy(g->path, sizeof(g->path), m->path);
+  }
+  uint64_t end = m->offset + (m->end - m->start);
+  if (end > g->size) g->size = end;
+  g->large |= datafile_is_mapping(m);
+  g->executable |= m->executable;
   return false;
 }
 
+static void look_at_mapped(void) {
+  struct group g;
+  g.ino = 0;
+  g.path[0] = '\0';
+  mappings_read("maps", see_mapping, &g);
+  end_group(&g);
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------------------ */
 void datafile_look(bool at_once) {
   static uint64_t last_us;
   uint64_t now = clock_us();
   if (!at_once && now - __atomic_load_n(&last_us, __ATOMIC_RELAXED) < LOOK_US) return;
   __atomic_store_n(&last_us, now, __ATOMIC_RELAXED);
-  mappings_read("maps", see_mapping, NULL);
+  look_at_mapped();
   look_at_open();
 }

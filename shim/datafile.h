@@ -18,8 +18,8 @@ enum {
 };
 
 /* A descriptor of the file at `path`, for the caller to close, when it is a large regular file with a disk behind it and no ELF
- * object; else negative. Nothing but such a file is opened. */
-int datafile_open(const char *path, uint64_t *ret_size);
+ * object; else negative. Nothing but such a file is opened. May wait for a network. */
+int datafile_open(const char *path);
 
 /* May this mapping be one of a data file? Not executable, large enough, with a path. */
 bool datafile_is_mapping(const struct mapping *m);

@@ -73,8 +73,8 @@ static uint64_t all_cached(void) {
 /* m NULL: only what is not mapped. */
 static void drop(struct relief *r, const char *path, const struct mapping *m) {
   struct pagecache before, after;
-  uint64_t size, gone;
-  int fd = datafile_open(path, &size);
+  uint64_t gone;
+  int fd = datafile_open(path);
   if (fd < 0) return;
   uint64_t cached = all_cached();
   bool counted = pagecache_read(fd, &before) == 0;

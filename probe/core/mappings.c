@@ -46,7 +46,7 @@ static bool parse_head(const char *line, struct mapping *m, size_t *ret_path) {
   m->shared = line[at] == 's';
   if (line[at] != 's' && line[at] != 'p') return false;
   at++;
-  if (!skip(line, &at, ' ') || !number(line, &at, 16, &unused) || !skip(line, &at, ' ')) return false;
+  if (!skip(line, &at, ' ') || !number(line, &at, 16, &m->offset) || !skip(line, &at, ' ')) return false;
   if (!number(line, &at, 16, &unused) || !skip(line, &at, ':') || !number(line, &at, 16, &unused)) return false;
   if (!skip(line, &at, ' ') || !number(line, &at, 10, &m->ino) || m->start >= m->end) return false;
   while (line[at] == ' ') at++;

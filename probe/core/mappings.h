@@ -18,6 +18,7 @@ enum { MAPPING_LINE = 4096 };
 /* Sizes in bytes; FACT_NO_U64 where the file does not say (maps has none of them). */
 struct mapping {
   uint64_t start, end;
+  uint64_t offset;                     /* in the file */
   uint64_t ino;                        /* 0: no file */
   bool readable, writable, executable; /* what the letters say; flags may say otherwise */
   bool shared;                         /* letter s: MAP_SHARED */
