@@ -10,18 +10,19 @@
  *
  * Look-alikes of the last, and what excludes each: a model or batch that is too large (it grows while loading, or in the
  * first rounds: copies from the host, number of rounds), one greater piece of work (most of the growth in one
- * round), another program (MemAvailable fell by much more than this process grew), tensors that the program keeps (equal
- * sizes come back: a cache would have served them). What is none of the three stays "used up".
+ * round), another program (MemAvailable fell by much more than this process grew), tensors that the program keeps (at the
+ * refusal the allocator had nothing to give back; or equal sizes come back, which a cache would have served). What is none of the three stays "used up".
  * Freestanding: no libc, no I/O, no clock, no lock.
  */
 #include "g03_memory.h"
 #include "number.h"
 
 enum {
-  WARM_UP = 8,   /* rounds in which a program still reaches its size: optimizer states, work spaces, first batches */
-  STEPS = 3,     /* readings that make a growth, not a jump */
-  REQUESTS = 8,  /* of them in that time */
-  FREES_PART = 8 /* at most this part of the requests was given back */
+  WARM_UP = 8,    /* rounds in which a program still reaches its size: optimizer states, work spaces, first batches */
+  STEPS = 3,      /* readings that make a growth, not a jump */
+  REQUESTS = 8,   /* of them in that time */
+  FREES_PART = 8, /* at most this part of the requests was given back */
+  GAVE_PART = 16  /* of its growth: what an allocator gives back at a refusal, if it kept anything worth the name */
 };
 
 static struct g03_held held_of(const struct fact_holding *h) {
@@ -121,9 +122,21 @@ static void note_device(struct g03_growth *g, const struct g03_held *now, uint64
   g->grown = *now;
 }
 
+/* A caching allocator that is refused gives back what it does not use, and asks once more. */
+static void note_refusal(struct g03_growth *g, const struct g03_held *now, uint64_t size) {
+  g->retried = g->refused && g->refused_size == size && g->refused_grants == now->grants;
+  g->freed = g->retried ? num_less(g->refused_device, now->device) : 0;
+  if (g->retried) return; /* a third try is measured against the first */
+  g->refused = true;
+  g->refused_size = size;
+  g->refused_grants = now->grants;
+  g->refused_device = now->device;
+}
+
 void g03_on_holding(struct g03_growth *g, const struct fact_holding *h) {
   struct g03_held now = held_of(h);
   g03_growth_begins(g, &h->mem);
+  if (text_equal(h->why, "refused")) note_refusal(g, &now, num_or_zero(h->size));
   if (now.device <= g->last.device && now.pinned <= g->last.pinned) return;
   note_point(g, &now);
   if (now.device > g->grown.device) note_device(g, &now, num_or_zero(h->size));
@@ -142,8 +155,12 @@ static bool is_reserve(const struct g03_growth *g, const struct fact_memory *m) 
   uint64_t grown = num_less(to->device, from->device), grants = num_less(to->grants, from->grants);
   uint64_t host = num_plus(num_less(to->pinned, from->pinned), num_less(to->host, from->host));
   return g->steady && grown >= m->total / 16 && g->steps >= STEPS && g->biggest <= grown / 2 && grants >= REQUESTS &&
-         num_less(to->frees, from->frees) <= grants / FREES_PART && grown >= fallen(from, m) / 2 && host <= grown / 4;
+         num_less(to->frees, from->frees) <= grants / FREES_PART && grown >= fallen(from, m) / 2 && host <= grown / 4 &&
+         !(g->retried && g->freed < grown / GAVE_PART);
 }
+
+/* Sizes that come back would have been served from a cache; what it gave back at the refusal was one. */
+static bool is_sure_reserve(const struct g03_growth *g) { return g->retried || g->n_sizes >= STEPS; }
 
 /* Device memory that came when nine tenths of the pinned memory were there. */
 static uint64_t grown_after_pinned(const struct g03_growth *g) {
@@ -186,7 +203,7 @@ void g03_growth_judge(const struct g03_growth *g, const struct fact_memory *m, s
   *filled = (struct g03_filled){.from = g->base, .to = g->last};
   if (is_reserve(g, m)) {
     filled->from = g->from;
-    now_is(j, G03_RESERVE, g->n_sizes >= STEPS ? G03_SURE : G03_DOUBT_KEPT);
+    now_is(j, G03_RESERVE, is_sure_reserve(g) ? G03_SURE : G03_DOUBT_KEPT);
   } else if (is_pinned(g, m)) {
     now_is(j, G03_PINNED_HOST, G03_DOUBT_MEANT);
   } else if (is_double(g, m)) {

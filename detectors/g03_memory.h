@@ -59,6 +59,7 @@ enum g03_doubt { /* the look-alike that the readings do not exclude */
                  G03_DOUBT_MEANT,       /* the program may mean to hold so much host memory */
                  G03_DOUBT_OTHERS,      /* host memory may have grown in other programs */
                  G03_DOUBT_KEPT,        /* the program may keep more at every step */
+                 G03_DOUBT_IN_USE,      /* an allocator that had nothing to give back: withdrawn */
                  G03_DOUBT_MEMLOCK,     /* the limit on locked memory may have refused it */
                  G03_DOUBT_NO_MEMLOCK,  /* that limit is not known */
                  G03_DOUBT_NETWORK,     /* the network or a peer: the call took long */
@@ -114,6 +115,9 @@ struct g03_growth {
   uint64_t steps;             /* readings with more rounds and more memory than the one before */
   uint64_t sizes[4];          /* different sizes of the requests at those readings */
   unsigned n_sizes;
+  /* A refusal, and the same request once more with nothing granted in between: what was given back meanwhile. */
+  bool refused, retried;
+  uint64_t refused_size, refused_grants, refused_device, freed;
 };
 
 /* What filled the memory, as far as it is the cause of a refusal. */

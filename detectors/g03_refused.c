@@ -126,10 +126,21 @@ static void note_size(struct g03_record *rec, uint64_t size) {
   if (!rec->open || size > rec->open_max) rec->open_max = size;
 }
 
+/* The allocator asked again without having given anything back: what it holds is in use, and no reserve. */
+static void take_back_reserve(struct g03_state *s, enum g03_route route, struct det_out *out) {
+  struct g03_record *rec = &s->record[route][G03_RESERVE];
+  if (!rec->open || !s->growth.retried) return;
+  rec->open = false;
+  rec->judged.doubt = G03_DOUBT_IN_USE;
+  rec->judged.confidence = CONFIDENCE_LOW;
+  emit_refusal(s, rec, VERDICT_INFO, NULL, out);
+}
+
 void g03_refused(struct g03_state *s, const struct g03_event *e, uint64_t times, struct det_out *out) {
   struct g03_filled filled = {.rounds = 0};
   struct g03_judgement j = judge(s, e, &filled);
   if (!is_about_memory(e, &j)) return;
+  if (j.cause == G03_EXHAUSTED) take_back_reserve(s, e->route, out);
   struct g03_record *rec = &s->record[e->route][j.cause];
   note_size(rec, num_or_zero(e->size));
   rec->last = *e;

@@ -110,6 +110,9 @@ static void say_withdrawal(struct text *t, const struct g03_record *rec) {
   if (rec->judged.doubt == G03_DOUBT_DISCRETE) {
     add_request(t, e);
     text_add(t, ": the GPU has memory of its own, the machine's memory says nothing about it");
+  } else if (rec->judged.doubt == G03_DOUBT_IN_USE) {
+    add_request(t, e);
+    text_add(t, ": the allocator had next to nothing to give back when it asked again, what it holds is in use");
   } else if (!rec->refused) {
     add_request(t, e);
     text_add(t, " asked for more than memory and swap together, and the process ended well");
@@ -218,6 +221,7 @@ static void evidence_doubt(struct finding_list *list, enum g03_doubt doubt) {
       [G03_DOUBT_OTHERS] = "not excluded: the host memory that grew belongs to other programs; ps tells whose it is",
       [G03_DOUBT_KEPT] = ("not excluded: the program keeps more at every step; emptying the allocator's cache tells: "
                           "what it keeps stays"),
+      [G03_DOUBT_IN_USE] = "the same request was made again, and hardly any device memory was freed in between",
       [G03_DOUBT_MEMLOCK] = "not excluded: the limit on locked memory; with ulimit -l unlimited the call tells which",
       [G03_DOUBT_NO_MEMLOCK] = "not excluded: the limit on locked memory (ulimit -l), which could not be read",
       [G03_DOUBT_NETWORK] =

@@ -213,6 +213,63 @@ static void equal_sizes_leave_a_doubt(void **state) {
   stop(&p);
 }
 
+static void refuse_again(struct process *p, uint64_t freed, uint64_t size) {
+  counters.why = "refused";
+  refuse_held(p, "cudaMalloc", "device", size);
+  assert_said(p, VERDICT_WARN, "allocator_reserve", CONFIDENCE_HIGH);
+  counters.device -= freed;
+  counters.device_frees += freed ? 50 : 1;
+  refuse_held(p, "cudaMalloc", "device", size);
+}
+
+/* What PyTorch does when it is refused tells whether it kept anything: it frees that, and asks again. */
+static void second_request_tells(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t freed, size;
+    const char *cause;
+  } rows[] = {{10 * GIB, 3 * GIB, "allocator_reserve"},
+              {6 * GIB, 3 * GIB, "allocator_reserve"},
+              {GIB, 3 * GIB, "alloc_refused_exhausted"},
+              {0, 3 * GIB, "alloc_refused_exhausted"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    begin(&p);
+    load(&p, 20 * GIB);
+    for (unsigned k = 0; p.mem.available > 3 * GIB; k++) step(&p, odd_size(k));
+    fill_up(&p);
+    refuse_again(&p, rows[i].freed, rows[i].size);
+    failed(&p, rows[i].cause, CONFIDENCE_HIGH);
+    bool kept = !strcmp(rows[i].cause, "allocator_reserve");
+    unsigned loud = 0; /* of the other cause nothing is left standing */
+    for (unsigned k = p.said; k-- > 0;) {
+      if (strcmp(p.finding[k].cause, "allocator_reserve")) continue;
+      loud = p.finding[k].verdict >= VERDICT_WARN;
+      break;
+    }
+    assert_int_equal(loud, kept);
+    stop(&p);
+  }
+}
+
+/* Another request, or one after a grant, tells nothing about the first. */
+static void other_requests_tell_nothing(void **state) {
+  (void)state;
+  for (int granted = 0; granted < 2; granted++) {
+    struct process p;
+    begin(&p);
+    load(&p, 20 * GIB);
+    for (unsigned k = 0; p.mem.available > 3 * GIB; k++) step(&p, odd_size(k));
+    fill_up(&p);
+    counters.why = "refused";
+    refuse_held(&p, "cudaMalloc", "device", 3 * GIB);
+    if (granted) counters.device_grants++;
+    refuse_held(&p, "cudaMalloc", "device", granted ? 3 * GIB : 2 * GIB);
+    failed(&p, "allocator_reserve", CONFIDENCE_HIGH);
+    stop(&p);
+  }
+}
+
 /* What PyTorch does: it frees what it can and asks again; the second refusal has the same cause. */
 static void emptied_cache_does_not_hide_it(void **state) {
   struct process p;
@@ -343,6 +400,8 @@ int main(void) {
       cmocka_unit_test(staging_that_is_given_back),
       cmocka_unit_test(memory_grows_in_steps),
       cmocka_unit_test(equal_sizes_leave_a_doubt),
+      cmocka_unit_test(second_request_tells),
+      cmocka_unit_test(other_requests_tell_nothing),
       cmocka_unit_test(emptied_cache_does_not_hide_it),
       cmocka_unit_test(other_growth_is_no_reserve),
       cmocka_unit_test(granted_later_is_no_failure),
