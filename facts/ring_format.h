@@ -28,13 +28,13 @@ enum {
 
 /* One thread. 128 bytes: two cache lines, so that neighbours do not share one. */
 struct ring_slot {
-  uint32_t tid;       /* 0 = free */
-  uint16_t call;      /* hook in flight (index into the name table), 0 = none */
-  uint16_t depth;     /* nesting of hooked calls */
-  uint64_t since;     /* ticks at which `call` was entered */
-  uint64_t arg;       /* size, count or handle of the call in flight */
-  uint16_t last_call; /* last productive call that returned well */
-  uint16_t tally;     /* index of this thread's counters; 0 = the shared ones, or none yet */
+  uint32_t tid;           /* 0 = free */
+  uint16_t call;          /* hook in flight (index into the name table), 0 = none */
+  uint16_t depth;         /* nesting of hooked calls */
+  uint64_t since;         /* ticks at which `call` was entered */
+  uint64_t arg;           /* size, count or handle of the call in flight */
+  uint16_t last_call;     /* last productive call that returned well */
+  uint16_t tally;         /* index of this thread's counters; 0 = the shared ones, or none yet */
   uint32_t worked;        /* productive calls of this thread; wraps around */
   uint64_t last_activity; /* ticks at which it returned (an allocation or free: was entered) */
   uint64_t calls;         /* hooked calls made by this thread */

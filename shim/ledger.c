@@ -135,9 +135,7 @@ static int find_name(struct dl_phdr_info *info, size_t size, void *data) {
   return same_but_for_version(str_base(info->dlpi_name), name) || (soname && same_but_for_version(soname, name));
 }
 
-bool ledger_mapped(const char *base_name) {
-  return linkmap_walk(find_name, (void *)(uintptr_t)base_name);
-}
+bool ledger_mapped(const char *base_name) { return linkmap_walk(find_name, (void *)(uintptr_t)base_name); }
 
 /* ---- what was recorded --------------------------------------------------------------------------------------- */
 

@@ -170,11 +170,11 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     int (*play)(void);
-  } scenes[] = {{"unmapped", unmapped},   {"fetched", fetched},   {"undefined", undefined},
-                {"unrelated", unrelated}, {"loaded", loaded},     {"again", again},
-                {"threads", threads},     {"forks", forks},       {"children", children},
-                {"notes", notes},         {"injected", injected}, {"brought_along", brought_along},
-                {"other_names", other_names}};
+  } scenes[] = {
+      {"unmapped", unmapped},      {"fetched", fetched}, {"undefined", undefined}, {"unrelated", unrelated},
+      {"loaded", loaded},          {"again", again},     {"threads", threads},     {"forks", forks},
+      {"children", children},      {"notes", notes},     {"injected", injected},   {"brought_along", brought_along},
+      {"other_names", other_names}};
   extra = argc > 2 ? argv[2] : NULL;
   for (unsigned i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)
     if (!strcmp(argv[1], scenes[i].name)) return scenes[i].play();

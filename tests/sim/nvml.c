@@ -6,7 +6,15 @@
 #include "../gb10sim/gb10sim.h"
 #include "check.h"
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, LOST = 15 };
+enum {
+  SUCCESS = 0,
+  UNINITIALIZED = 1,
+  INVALID_ARGUMENT = 2,
+  NOT_SUPPORTED = 3,
+  NOT_FOUND = 6,
+  TOO_SMALL = 7,
+  LOST = 15
+};
 
 typedef struct device *nvmlDevice_t;
 struct process {

@@ -57,7 +57,7 @@ struct world_job {
   int64_t device_bytes; /* device, managed and VMM memory held */
   int64_t pinned_bytes;
   int64_t anonymous_bytes; /* by gb10sim_touch() */
-  uint64_t gone_us; /* simulated time at which it was found dead, 0 = alive */
+  uint64_t gone_us;        /* simulated time at which it was found dead, 0 = alive */
 };
 
 /* A process that is not part of the job. */
