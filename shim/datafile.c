@@ -45,7 +45,7 @@ int datafile_open(const char *path) {
 }
 
 bool datafile_is_mapping(const struct mapping *m) {
-  return m->path[0] == '/' && m->ino && !m->executable && m->end - m->start >= DATAFILE_MAPPING;
+  return m->path[0] == '/' && m->ino && m->readable && !m->executable && m->end - m->start >= DATAFILE_MAPPING;
 }
 
 /* ---- those that were found ---------------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static void look_at_open(void) {
 }
 
 /* ---- mapped files ---------------------------------------------------------------------------------------------------- */
-/* Mappings of one file that follow each other. The parts of an ELF object do, and one of them is executable. */
+/* Mappings of one file with no other file's in between. The parts of an ELF object are such, and one is executable. */
 struct group {
   uint64_t ino, size; /* size: as far as it is mapped */
   bool large, executable;
@@ -163,6 +163,7 @@ static void end_group(struct group *g) {
 
 static bool see_mapping(const struct mapping *m, void *arg) {
   struct group *g = arg;
+  if (!m->ino) return false; /* anonymous memory between the parts of an object is its bss */
   if (m->ino != g->ino || !str_equal(m->path, g->path)) {
     end_group(g);
     if (m->path[0] != '/' || str_length(m->path) >= sizeof(g->path)) return false;

@@ -21,7 +21,7 @@ enum {
  * object; else negative. Nothing but such a file is opened. May wait for a network. */
 int datafile_open(const char *path);
 
-/* May this mapping be one of a data file? Not executable, large enough, with a path. */
+/* May this mapping be one of a data file? Readable, not executable, large enough, with a path. */
 bool datafile_is_mapping(const struct mapping *m);
 
 /* Finds those that are mapped or open for reading now, and remembers and records what is new (facts data_file, at most

@@ -46,6 +46,8 @@ def main():
     assert "OOM" not in done.stderr and re.search(r"^G3 INFO: cudaMalloc of 64\.0 GiB was refused and then granted", done.stderr, re.M), done.stderr
     (relief,) = [r for r in records if r["k"] == "relief"]
     assert relief["files"] == 1 and relief["dropped"] >= 4 * ELEMENTS, relief
+    files = [(pathlib.Path(r["path"]).name, r["how"]) for r in records if r["k"] == "data_file"]
+    assert files == [("weights.pt", "mapped")], f"CUDA's libraries, of hundreds of MiB, are no data: {files}"
     assert not [r for r in records if r["k"] == "alloc_failed"], "the job saw no refusal"
 
 
