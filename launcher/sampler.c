@@ -11,6 +11,7 @@
 #include "live.h"
 #include "procstat.h"
 #include "sample.h"
+#include "stallwatch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,14 +63,17 @@ static void write_fact(const struct fact *fact) {
 
 /* ---- looking ------------------------------------------------------------------------------------------------------- */
 static void read_all(const char *why, struct fact *sample) {
+  struct ring_sums held;
+  stallwatch_sums(&held);
   struct sample_from from = {.root = s.root,
                              .place = s.place.version ? &s.place : NULL,
                              .pid = s.tree.pid,
                              .pids = s.tree.n,
                              .parts = SAMPLE_ALL,
-                             .job_device = FACT_NO_U64,
-                             .job_pinned = FACT_NO_U64};
+                             .job_device = held.device,
+                             .job_pinned = held.pinned};
   sample_read(&from, why, sample);
+  sample->u.sample.job_work = held.work;
 }
 
 static void read_machine(const char *why, struct fact *sample) {
@@ -85,6 +89,14 @@ static void write_sample(const char *why, enum thin how) {
   read_all(why, &sample);
   write_fact(&sample);
   thin_written(&s.thinner, &sample);
+}
+
+/* Memory may be what is waited for. */
+static bool is_short(const struct fact_sample *now) {
+  enum { SHARE = 16, WAITING = 1000 /* 10 % */ };
+  const struct fact_memory *m = &now->mem;
+  if (m->total != FACT_NO_U64 && m->available != FACT_NO_U64 && m->available < m->total / SHARE) return true;
+  return now->some_avg10 != FACT_NO_U64 && now->some_avg10 >= WAITING;
 }
 
 /* A process of the job has woken the library up. */
@@ -105,6 +117,7 @@ static uint64_t look(const char *why) {
   else
     write_sample(why, how);
   if (ended) live_exits();
+  stallwatch_look(is_short(&sample.u.sample), write_fact);
   around_look(&sample, uses_gpu(), thin_coarseness(&s.thinner));
   return sample.t + beat_next(&s.beat, sample.t, &sample.u.sample.mem);
 }

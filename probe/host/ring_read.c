@@ -12,12 +12,17 @@
 
 enum { LARGEST = 256 << 20 };
 
-static int copy_file(int fd, struct ring_file *ring) {
+/* `whole`: with the allocations, which come last and are most of it. */
+static int copy_file(int fd, bool whole, struct ring_file *ring) {
+  struct ring_header head;
   struct stat st;
   size_t done = 0;
   if (fstat(fd, &st)) return -errno;
-  if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct ring_header) || st.st_size > LARGEST) return -EINVAL;
+  if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof head || st.st_size > LARGEST) return -EINVAL;
   ring->size = (size_t)st.st_size;
+  if (!whole && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.alloc_at >= sizeof head &&
+      head.alloc_at < ring->size)
+    ring->size = head.alloc_at;
   ring->data = aligned_alloc(128, (ring->size + 127) & ~(size_t)127);
   if (!ring->data) return -ENOMEM;
   while (done < ring->size) {
@@ -33,27 +38,27 @@ static bool lies_within(const struct ring_file *ring, uint32_t at, uint64_t coun
   return at % 8 == 0 && at <= ring->size && count <= (ring->size - at) / size;
 }
 
-static bool is_sound(const struct ring_file *ring) {
+static bool is_sound(const struct ring_file *ring, bool whole) {
   const struct ring_header *h = ring->header;
   if (!h || memcmp(h->magic, RING_MAGIC, sizeof h->magic) || h->version != RING_VERSION || h->size != sizeof *h)
     return false;
   if (!h->allocs || h->allocs > RING_ALLOCS_MAX || h->allocs & (h->allocs - 1)) return false;
   return lies_within(ring, h->slot_at, h->slots, sizeof(struct ring_slot)) &&
-         lies_within(ring, h->alloc_at, h->allocs, sizeof(struct ring_alloc)) &&
+         (!whole || lies_within(ring, h->alloc_at, h->allocs, sizeof(struct ring_alloc))) &&
          lies_within(ring, h->name_at, h->names, RING_NAME) &&
          lies_within(ring, h->tally_at, h->tallies, sizeof(struct ring_tally)) && h->routes <= RING_ROUTES &&
          lies_within(ring, h->route_at, h->routes, sizeof(struct ring_route)) &&
          lies_within(ring, h->child_at, 1, sizeof(struct ring_child));
 }
 
-int ring_open_file(const char *path, struct ring_file *ret) {
-  struct ring_file ring = {0};
+static int open_copy(const char *path, bool whole, struct ring_file *ret) {
+  struct ring_file ring = {.whole = whole};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return -errno;
-  int error = copy_file(fd, &ring);
+  int error = copy_file(fd, whole, &ring);
   close(fd);
   ring.header = (const struct ring_header *)(void *)ring.data;
-  if (!error && !is_sound(&ring)) error = -EINVAL;
+  if (!error && !is_sound(&ring, whole)) error = -EINVAL;
   if (error) {
     free(ring.data);
     return error;
@@ -63,6 +68,9 @@ int ring_open_file(const char *path, struct ring_file *ret) {
   *ret = ring;
   return 0;
 }
+
+int ring_open_file(const char *path, struct ring_file *ret) { return open_copy(path, true, ret); }
+int ring_open_state(const char *path, struct ring_file *ret) { return open_copy(path, false, ret); }
 
 void ring_close(struct ring_file *ring) {
   free(ring->data);
@@ -110,11 +118,13 @@ void ring_route_counters(const struct ring_file *ring, unsigned route, struct ri
 
 uint64_t ring_first_alloc(const struct ring_file *ring) {
   const struct ring_header *h = ring->header;
+  if (!ring->whole) return h->alloc_next;
   return h->alloc_next > h->allocs ? h->alloc_next - h->allocs : 0;
 }
 
 bool ring_get_alloc(const struct ring_file *ring, uint64_t number, struct ring_alloc *out) {
   const struct ring_header *h = ring->header;
+  if (!ring->whole) return false;
   const struct ring_alloc *entry = (const struct ring_alloc *)at(ring, h->alloc_at) + (number & (h->allocs - 1));
   if (entry->seq != number + 1) return false;
   *out = *entry;

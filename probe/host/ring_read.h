@@ -15,11 +15,14 @@ struct ring_file {
   char *data; /* owned: ring_close() */
   size_t size;
   const struct ring_header *header; /* in data, offsets and numbers checked */
+  bool whole;                       /* the allocations were read as well */
   uint64_t tick1, us1;              /* the later pair; see ring_same_boot() */
 };
 
 /* 0, or negative errno; -EINVAL when it is no ring of this version. On success the caller calls ring_close(). */
 int ring_open_file(const char *path, struct ring_file *ret);
+/* The same without the allocations, for who looks at it again and again. */
+int ring_open_state(const char *path, struct ring_file *ret);
 void ring_close(struct ring_file *ring);
 
 /* The ring was written on this machine since it booted (the log's header has the boot id): the present is then the

@@ -96,6 +96,33 @@ static void what_is_there_is_read(void **state) {
   ring_close(&ring);
 }
 
+static void the_state_alone(void **unused) {
+  struct ring_file ring;
+  struct ring_alloc a;
+  struct ring_counters c;
+  (void)unused;
+  fill();
+  assert_int_equal(open_with(sizeof file, &ring), 0);
+  ring_close(&ring);
+  assert_int_equal(ring_open_state(path, &ring), 0);
+  assert_int_equal(ring.size, offsetof(struct file, allocs));
+  assert_int_equal(ring_thread(&ring, 1)->tid, 42);
+  ring_route_counters(&ring, 1, &c);
+  assert_int_equal(c.count, 11);
+  assert_string_equal(ring_name(&ring, 1), "cudaMalloc");
+  assert_int_equal(ring_first_alloc(&ring), file.header.alloc_next); /* there are none to be had */
+  assert_false(ring_get_alloc(&ring, 8, &a));
+  ring_close(&ring);
+  file.header.alloc_at = 8; /* a header that lies */
+  assert_int_equal(open_with(sizeof file, &ring), 0);
+  ring_close(&ring);
+  assert_int_equal(ring_open_state(path, &ring), 0);
+  ring_close(&ring);
+  file.header.alloc_at = sizeof file.header; /* and what it needs lies behind that */
+  open_with(sizeof file, &ring);
+  assert_int_equal(ring_open_state(path, &ring), -EINVAL);
+}
+
 static void a_pair_being_written_is_not_used(void **state) {
   (void)state;
   struct ring_file ring;
@@ -162,6 +189,7 @@ static int remove_file(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_there_is_read),
+      cmocka_unit_test(the_state_alone),
       cmocka_unit_test(a_pair_being_written_is_not_used),
       cmocka_unit_test(cut_files),
       cmocka_unit_test(mutated_files),
