@@ -72,7 +72,11 @@ static void finding(FILE *to, const struct page_finding *finding) {
   fputs("</h2>\n", to);
   element(to, "p", "line", finding->line);
   element(to, "p", "details", finding->details);
-  if (finding->memory) element(to, "p", "details", finding->memory);
+  if (finding->memory) {
+    fputs("<p class=\"details\">memory: ", to);
+    escape_html(to, finding->memory);
+    fputs("</p>\n", to);
+  }
   list(to, "seen", "ul", &finding->f->evidence);
   list(to, "not", "ul", &finding->f->ruled_out);
   list(to, "do", "ol", &finding->f->fixes);
