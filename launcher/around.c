@@ -3,6 +3,8 @@
 #include "clock.h"
 #include "collect.h"
 #include "fact_list.h"
+#include "sample.h"
+#include "split.h"
 
 #include <string.h>
 
@@ -29,6 +31,8 @@ static struct {
   uint64_t told_wait;          /* of the question that waits: the time waited that was written */
   struct fact_list look, last; /* the present look, and the last one written */
   uint64_t written;
+  struct split_follow split;
+  uint64_t split_t; /* of the latest that was written */
 } s = {.nvml = NVML_CLIENT_NONE};
 
 static struct collect_job job(void) {
@@ -64,12 +68,34 @@ void around_begin(const struct around_of *of) {
   s.of = *of;
   s.oom_kill = FACT_NO_U64;
   s.victims = clock_us();
+  split_follow_init(&s.split);
+}
+
+/* ---- where memory is ----------------------------------------------------------------------------------------------- */
+
+/* With the readings of this moment. */
+static void write_split(const char *why) {
+  struct sample_from from = {.root = s.of.root,
+                             .pid = s.of.tree->pid,
+                             .pids = s.of.tree->n,
+                             .parts = SAMPLE_MACHINE | SAMPLE_JOB | SAMPLE_SHARES,
+                             .job_device = FACT_NO_U64,
+                             .job_pinned = FACT_NO_U64};
+  struct fact now, split;
+  sample_read(&from, why, &now);
+  split_follow(&s.split, &now);
+  fact_init(&split, FACT_KIND_split);
+  split.t = now.t;
+  if (!split_now(&s.split, why, &split.u.split)) return;
+  s.of.write(&split);
+  s.split_t = now.t;
 }
 
 /* ---- holders ------------------------------------------------------------------------------------------------------- */
 static void keep(const struct fact *fact, void *unused) {
   (void)unused;
   fact_list_add(&s.look, fact);
+  split_follow(&s.split, fact);
 }
 
 static bool same_holder(const struct fact_holder *a, const struct fact_holder *b) {
@@ -90,6 +116,7 @@ static bool same_look(const struct fact_list *a, const struct fact_list *b) {
 
 static void write_look(uint64_t now) {
   for (size_t i = 0; i < s.look.n; i++) s.of.write(&s.look.fact[i]);
+  write_split("tick");
   fact_list_free(&s.last);
   s.last = s.look;
   s.look = (struct fact_list){NULL, 0};
@@ -138,6 +165,7 @@ void around_look(const struct fact *sample, bool uses_gpu, unsigned coarse) {
   find_killers();
   if (s.oom_kill != FACT_NO_U64 && kills != s.oom_kill) find_victims();
   s.oom_kill = kills;
+  if (uses_gpu && !s.split_t) write_split("start");
   if (uses_gpu) look_at_holders(0, coarse);
 }
 
@@ -146,5 +174,6 @@ void around_end(bool failed, bool uses_gpu) {
   if (failed) find_limits(0);
   if (failed) find_killers();
   if (failed && uses_gpu && !s.has_looked) look_at_holders(WAIT_MS, 0);
+  if (failed && uses_gpu && clock_us() - s.split_t > SECOND) write_split("end");
   nvml_end(&s.nvml);
 }

@@ -1,6 +1,6 @@
 /* around.h - what else is on the machine beside the job, as facts: the limits that bind it, what kills when memory runs low,
- * whom the kernel has killed, and, once the job uses the GPU, who else holds GPU memory (probe/host/collect.h). Each at its
- * own pace; nothing here waits. One thread at a time.
+ * whom the kernel has killed, and, once the job uses the GPU, who else holds GPU memory (probe/host/collect.h) and where memory
+ * is (split.h). Each at its own pace; nothing here waits. One thread at a time.
  */
 #ifndef SPARKSHIM_AROUND_H
 #define SPARKSHIM_AROUND_H

@@ -197,21 +197,30 @@ static void take_cgroup(const struct cgroup_place *place, struct fact_sample *s)
   s->job_full_total = p.full_total;
 }
 
-static void add_process(struct fact_sample *s, int pid, bool shared) {
+static void add_process(struct fact_sample *s, int pid) {
   struct procuse u;
-  uint64_t anon, shmem;
   if (procuse_read(NULL, pid, &u) < 0) return;
   s->job_processes++;
-  if (shared && procuse_share(NULL, pid, &anon, &shmem) == 0) {
-    u.anon = anon;
-    if (shmem != FACT_NO_U64) u.shmem = shmem;
-  }
   add_known(&s->job_threads, u.threads);
   add_known(&s->job_anon, u.anon);
   add_known(&s->job_shmem, u.shmem);
   add_known(&s->job_swap, u.swap);
   add_known(&s->job_cpu, u.cpu);
   add_known(&s->job_read, u.read);
+}
+
+/* Pages that several map are counted once by it. Nothing changes where one process does not tell. */
+static void take_shares(const struct sample_from *from, struct fact_sample *s) {
+  uint64_t anon = FACT_NO_U64, shmem = FACT_NO_U64, a, b;
+  for (size_t i = 0; i < from->pids; i++) {
+    struct procuse u;
+    if (procuse_read(NULL, from->pid[i], &u) < 0) continue;
+    if (procuse_share(NULL, from->pid[i], &a, &b) < 0) return;
+    add_known(&anon, a);
+    add_known(&shmem, b);
+  }
+  s->job_anon = anon;
+  s->job_shmem = shmem;
 }
 
 void sample_read(const struct sample_from *from, const char *why, struct fact *out) {
@@ -225,5 +234,7 @@ void sample_read(const struct sample_from *from, const char *why, struct fact *o
   if (from->parts & SAMPLE_CGROUP && from->place) take_cgroup(from->place, s);
   if (!(from->parts & SAMPLE_JOB)) return;
   s->job_processes = 0;
-  for (size_t i = 0; i < from->pids; i++) add_process(s, from->pid[i], from->parts & SAMPLE_SHARES && from->pids > 1);
+  for (size_t i = 0; i < from->pids; i++) add_process(s, from->pid[i]);
+  bool too_much = s->job_anon != FACT_NO_U64 && s->mem.anon != FACT_NO_U64 && s->job_anon > s->mem.anon;
+  if (from->parts & SAMPLE_SHARES && s->job_processes > 1 && too_much) take_shares(from, s);
 }

@@ -13,7 +13,9 @@ enum sample_part {
   SAMPLE_MACHINE = 1, /* meminfo, vmstat, pressure, buddyinfo: some 150 us */
   SAMPLE_CGROUP = 2,  /* the job's cgroup: some 50 us and 15 us for each group above it */
   SAMPLE_JOB = 4,     /* the processes: some 60 us each */
-  SAMPLE_SHARES = 8,  /* of several processes, memory that they share counted once: smaps_rollup, see procuse.h */
+  SAMPLE_SHARES =
+      8, /* with the first and the third: where the processes' figures add up to more than there is, as those
+                         of forked ones do, their shares instead: smaps_rollup, see procuse.h */
   SAMPLE_ALL = SAMPLE_MACHINE | SAMPLE_CGROUP | SAMPLE_JOB
 };
 
