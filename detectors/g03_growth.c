@@ -137,7 +137,9 @@ void g03_on_holding(struct g03_growth *g, const struct fact_holding *h) {
   struct g03_held now = held_of(h);
   g03_growth_begins(g, &h->mem);
   if (text_equal(h->why, "refused")) note_refusal(g, &now, num_or_zero(h->size));
-  if (now.device <= g->last.device && now.pinned <= g->last.pinned) return;
+  bool grown = now.device > g->last.device || now.pinned > g->last.pinned;
+  bool staged = now.device == g->last.device && now.pinned == g->last.pinned && now.host > g->last.host;
+  if (!grown && !staged) return;
   note_point(g, &now);
   if (now.device > g->grown.device) note_device(g, &now, num_or_zero(h->size));
   g->last = now;
@@ -172,7 +174,8 @@ static uint64_t grown_after_pinned(const struct g03_growth *g) {
 
 /* Much pinned memory, got while device memory stayed as it was, and hardly any device memory after that; and what
  * others took meanwhile is less. */
-static bool is_pinned(const struct g03_growth *g, const struct fact_memory *m) {
+bool g03_growth_is_pinned(const struct g03_growth *g, const struct fact_memory *m) {
+  if (!g->began || !num_known(m->total)) return false;
   uint64_t pinned = num_less(g->last.pinned, g->base.pinned);
   uint64_t not_device = num_less(fallen(&g->base, m), num_less(g->last.device, g->base.device));
   return pinned >= m->total / 8 && pinned >= not_device / 2 && meanwhile(g, pinned_of, device_of) <= pinned / 8 &&
@@ -204,7 +207,7 @@ void g03_growth_judge(const struct g03_growth *g, const struct fact_memory *m, s
   if (is_reserve(g, m)) {
     filled->from = g->from;
     now_is(j, G03_RESERVE, is_sure_reserve(g) ? G03_SURE : G03_DOUBT_KEPT);
-  } else if (is_pinned(g, m)) {
+  } else if (g03_growth_is_pinned(g, m)) {
     now_is(j, G03_PINNED_HOST, G03_DOUBT_MEANT);
   } else if (is_double(g, m)) {
     now_is(j, G03_DOUBLE_COUNT, G03_DOUBT_OTHERS);

@@ -56,6 +56,7 @@ enum g03_doubt { /* the look-alike that the readings do not exclude */
                  G03_DOUBT_NCCL,        /* NCCL's error number does not say "memory" */
                  G03_DOUBT_DISCRETE,    /* the GPU turned out to have memory of its own */
                  G03_DOUBT_OTHER_LIMIT, /* memory is there: some limit, fragmentation, or no memory error at all */
+                 G03_DOUBT_TOUCHED,     /* page-locking memory that may have been there already */
                  G03_DOUBT_MEANT,       /* the program may mean to hold so much host memory */
                  G03_DOUBT_OTHERS,      /* host memory may have grown in other programs */
                  G03_DOUBT_KEPT,        /* the program may keep more at every step */
@@ -193,6 +194,8 @@ void g03_withdraw(struct g03_state *s, struct det_out *out);
 /* g03_growth.c */
 void g03_on_holding(struct g03_growth *g, const struct fact_holding *h);
 void g03_growth_begins(struct g03_growth *g, const struct fact_memory *m);
+/* Does pinned memory account for what is gone at a reading `m`? */
+bool g03_growth_is_pinned(const struct g03_growth *g, const struct fact_memory *m);
 /* Memory is used up, judged `*j`, at a reading `m`: what filled it, where that can be told. */
 void g03_growth_judge(const struct g03_growth *g, const struct fact_memory *m, struct g03_judgement *j,
                       struct g03_filled *filled);

@@ -63,17 +63,29 @@ static bool asks_for_existing(const char *call) {
          text_equal(call, "cuMemHostRegister_v2");
 }
 
-/* By the machine's memory alone. */
-static struct g03_judgement judge_memory(const struct g03_event *e) {
+/* By the machine's memory alone, for a call that needs `size` bytes more. */
+static struct g03_judgement judge_size(const struct reading *r, uint64_t size) {
+  if (oversize(r, size)) return judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
+  if (r->obtainable < num_plus(size, r->reserve)) return judge_exhausted(r, size);
+  if (r->free < num_plus(size, r->reserve)) return judge_reclaimable(r, size);
+  return judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_OTHER_LIMIT);
+}
+
+/* Page-locking what is there needs nothing, and all of it where the program never touched the memory. Which of the two
+ * it was cannot be seen: page cache was in the way only where all of it would have fitted. */
+static struct g03_judgement judge_existing(const struct reading *r, uint64_t size, bool pinned_fills) {
+  struct g03_judgement j = judge_size(r, 0);
+  bool fits = r->obtainable >= num_plus(size, r->reserve);
+  if (fits || j.cause == G03_EXHAUSTED || (j.cause == G03_UNEXPLAINED && !pinned_fills)) return j;
+  return judgement(G03_EXHAUSTED, CONFIDENCE_MEDIUM, G03_DOUBT_TOUCHED);
+}
+
+static struct g03_judgement judge_memory(const struct g03_state *s, const struct g03_event *e) {
   struct reading r = reading_of(&e->mem);
-  uint64_t size = asks_for_existing(e->call) ? 0 : num_or_zero(e->size);
   if (!r.known) return judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_UNREAD);
-  if (oversize(&r, size)) return judgement(G03_OVERSIZE, CONFIDENCE_HIGH, G03_SURE);
-  struct g03_judgement j = judgement(G03_UNEXPLAINED, CONFIDENCE_LOW, G03_DOUBT_OTHER_LIMIT);
-  if (r.obtainable < num_plus(size, r.reserve))
-    j = judge_exhausted(&r, size);
-  else if (r.free < num_plus(size, r.reserve))
-    j = judge_reclaimable(&r, size);
+  struct g03_judgement j = asks_for_existing(e->call)
+                               ? judge_existing(&r, num_or_zero(e->size), g03_growth_is_pinned(&s->growth, &e->mem))
+                               : judge_size(&r, num_or_zero(e->size));
   if (e->route == G03_NCCL && j.confidence == CONFIDENCE_HIGH) {
     j.confidence = CONFIDENCE_MEDIUM;
     j.doubt = G03_DOUBT_NCCL;
@@ -82,7 +94,7 @@ static struct g03_judgement judge_memory(const struct g03_event *e) {
 }
 
 static struct g03_judgement judge(const struct g03_state *s, const struct g03_event *e, struct g03_filled *filled) {
-  struct g03_judgement j = judge_memory(e);
+  struct g03_judgement j = judge_memory(s, e);
   g03_cma_judge(&s->cma, e, &j);
   if (j.cause == G03_EXHAUSTED) g03_growth_judge(&s->growth, &e->mem, &j, filled);
   j.cuda12 = s->cuda12 && !s->cuda12_fits && (j.doubt == G03_DOUBT_FITS || j.doubt == G03_DOUBT_OTHER_LIMIT);

@@ -216,6 +216,9 @@ static void evidence_doubt(struct finding_list *list, enum g03_doubt doubt) {
       [G03_DOUBT_DISCRETE] = "cudaMemGetInfo's total is not MemTotal",
       [G03_DOUBT_OTHER_LIMIT] =
           "not excluded: a limit of the pool or the process, fragmentation, an error that is not about memory",
+      [G03_DOUBT_TOUCHED] =
+          ("not excluded: the program had touched the memory before, and page-locking it needed next to "
+           "nothing more"),
       [G03_DOUBT_MEANT] = ("not excluded: the program means to hold so much host memory (offload), and its device "
                            "memory is what does not fit"),
       [G03_DOUBT_OTHERS] = "not excluded: the host memory that grew belongs to other programs; ps tells whose it is",

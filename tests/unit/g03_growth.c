@@ -37,10 +37,10 @@ static void pinned_memory_fills_it(void **state) {
     const char *call, *route;
     uint64_t device, piece, last;
   } rows[] = {
-      {"cudaHostAlloc", "pinned", 3 * GIB, 2 * GIB, 2 * GIB},
-      {"cuMemHostAlloc", "pinned", 0, GIB, 20 * GIB},
-      {"cudaMalloc", "device", 3 * GIB, 5 * GIB, 6 * GIB}, /* the request that meets it may be another one */
-      {"cuMemCreate", "vmm", 50 * GIB, 2 * GIB, 2 * GIB},  /* beside a model that does not grow */
+      {"cudaHostAlloc", "pinned", 3 * GIB, 2 * GIB, 2 * GIB}, {"cuMemHostAlloc", "pinned", 0, GIB, 20 * GIB},
+      {"cudaHostRegister", "pinned", 0, 8 * GIB, 30 * GIB}, /* more is free than the machine needs */
+      {"cudaMalloc", "device", 3 * GIB, 5 * GIB, 6 * GIB},  /* the request that meets it may be another one */
+      {"cuMemCreate", "vmm", 50 * GIB, 2 * GIB, 2 * GIB},   /* beside a model that does not grow */
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct process p;
@@ -110,14 +110,15 @@ static void data_is_held_twice(void **state) {
   } rows[] = {
       {3 * GIB, 0, 4 * GIB, 4 * GIB}, /* anonymous staging */
       {0, 3 * GIB, 4 * GIB, 4 * GIB}, /* pinned staging */
-      {GIB, 2 * GIB, 3 * GIB, 8 * GIB},
-      {GIB, 0, 2 * GIB, 2 * GIB},
+      {GIB, 2 * GIB, 3 * GIB, 8 * GIB},  {GIB, 0, 2 * GIB, 2 * GIB},
+      {20 * GIB, 0, 28 * GIB, 28 * GIB}, /* a few large ones, and a third that is staged and refused */
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct process p;
     begin(&p);
     uint64_t piece = rows[i].host + rows[i].pinned + rows[i].device;
     while (p.mem.available > piece + GIB) shard(&p, rows[i].host, rows[i].pinned, rows[i].device);
+    if (rows[i].host > 10 * GIB) grow_host(&p, p.mem.available - GIB);
     p.mem.available = p.mem.free = 800 * MIB;
     refuse_held(&p, "cudaMalloc", "device", rows[i].request);
     const struct finding *f = failed(&p, "load_double_count", CONFIDENCE_MEDIUM);

@@ -621,6 +621,28 @@ static void free_blocks_are_named(void **state) {
   }
 }
 
+/* ... or it does, where the memory was never touched. Page cache is blamed only where it would have covered all. */
+static void registered_memory_may_be_new(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t free, available, size; /* GiB */
+    const char *cause;
+    enum confidence c;
+  } rows[] = {
+      {0, 1, 4, "alloc_refused_exhausted", CONFIDENCE_HIGH},
+      {0, 2, 4, "alloc_refused_exhausted", CONFIDENCE_MEDIUM}, /* a reserve is there, the size is not */
+      {0, 60, 4, "alloc_refused_reclaimable", CONFIDENCE_HIGH},
+      {5, 6, 8, "alloc_refused_unexplained", CONFIDENCE_LOW},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct process p;
+    start(&p, memory(127535084, rows[i].free * 1048576, rows[i].available * 1048576, rows[i].available * 1048576));
+    refuse_as(&p, "cudaHostRegister", "pinned", rows[i].size * GIB, 2);
+    assert_said(&p, VERDICT_WARN, rows[i].cause, rows[i].c);
+    stop(&p);
+  }
+}
+
 static void mapped_files_must_be_unmapped_first(void **state) {
   struct process p;
   (void)state;
@@ -1177,6 +1199,7 @@ int main(void) {
       cmocka_unit_test(no_reading_no_cause),
       cmocka_unit_test(partial_readings),
       cmocka_unit_test(registered_memory_exists),
+      cmocka_unit_test(registered_memory_may_be_new),
       cmocka_unit_test(a_library_of_cuda_12_is_named),
       cmocka_unit_test(free_blocks_are_named),
       cmocka_unit_test(mapped_files_must_be_unmapped_first),
