@@ -5,6 +5,7 @@
 #include "fact_list.h"
 #include "sample.h"
 #include "split.h"
+#include "stallwatch.h"
 
 #include <string.h>
 
@@ -75,12 +76,14 @@ void around_begin(const struct around_of *of) {
 
 /* With the readings of this moment. */
 static void write_split(const char *why) {
+  struct ring_sums held;
+  stallwatch_sums(&held);
   struct sample_from from = {.root = s.of.root,
                              .pid = s.of.tree->pid,
                              .pids = s.of.tree->n,
                              .parts = SAMPLE_MACHINE | SAMPLE_JOB | SAMPLE_SHARES,
-                             .job_device = FACT_NO_U64,
-                             .job_pinned = FACT_NO_U64};
+                             .job_device = held.device,
+                             .job_pinned = held.pinned};
   struct fact now, split;
   sample_read(&from, why, &now);
   split_follow(&s.split, &now);

@@ -5,9 +5,11 @@ Worlds are drawn at random: sizes of the machine, page cache, processes that hol
 does not tell, memory that a crash has left behind, CMA areas, HugeTLB. `sparkshim preflight --json` looks at each. What
 is not in any class is "not accounted for", and all of it adds up to MemTotal.
 """
+import glob
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +74,34 @@ def look(folder, bin_, lines):
     return json.loads(result.stdout)["memory"]
 
 
+def beside_a_job(rnd, folder, bin_):
+    """A job takes device and page-locked memory, then its launcher looks: the latest split in its log."""
+    device, pinned, holder = rnd.randint(1, 40), rnd.randint(1, 20), rnd.randint(1, 30)
+    total, own, free = int(121.6 * GIB), rnd.randint(*OWN), int(rnd.uniform(90, 95) * GIB) // 4096 * 4096
+    world = {"total": total, "device_job": device * GIB, "pinned": pinned * GIB, "device_others": holder * GIB,
+             "cache": int(rnd.uniform(1, 8) * GIB) // 4096 * 4096, "kernel": GIB, "shmem": 0, "huge": 0, "cma": 0}
+    world["anon_others"] = total - free - world["cache"] - GIB - own
+    world.update(free=free - (device + pinned + holder) * GIB, rest=own, device_nobody=0)
+    lines = [f"MemTotal {total // 1024}", f"MemFree {(free - holder * GIB) // 1024}", f"Cached {world['cache'] // 1024}",
+             f"MemAvailable {(free - holder * GIB + world['cache']) // 1024}", "Buffers 0", "Shmem 0", "KReclaimable 0",
+             f"AnonPages {world['anon_others'] // 1024}", f"SUnreclaim {MIB}", "PageTables 0", "KernelStack 0", "Percpu 0",
+             f"process 7000001 name holder service memory {holder}GiB"]
+    path = os.path.join(folder, "world.scn")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("\n".join(lines) + "\n")
+    # The second look shows a job that has grown: it is written, and a split with it.
+    job = [os.path.join(bin_, "jobs", "alloc_rt13"), "work", "sleep:3s", f"cudaMalloc:{device}GiB!",
+           f"cudaHostAlloc:{pinned}GiB!", "work", "sleep:15s"]
+    state = os.path.join(folder, "state")
+    shutil.rmtree(state, True)
+    subprocess.run([os.path.join(bin_, "gb10sim"), path, "--", os.path.join(bin_, "sparkshim"), "run", "--run-id", "r", "--",
+                    *job], env={**os.environ, "SPARKSHIM_DIR": state}, capture_output=True, timeout=60, check=True)
+    (log,) = glob.glob(os.path.join(state, "runs", "r", "launcher-*.ndjson"))
+    with open(log, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    return world, [r for r in records if r["k"] == "split" and r["why"] != "end"][-1]
+
+
 def differences(world, memory):
     for name in CLASSES:
         got, wanted = memory.get(name), world.get(name, 0 if name in NO_JOB else None)
@@ -92,7 +122,14 @@ def main():
                 bad += 1
             if bad:
                 sys.exit("\n".join(lines))
-    print("40 worlds agree")
+        for i in range(4):
+            world, split = beside_a_job(rnd, folder, sys.argv[1])
+            for line in differences({**world, "anon_job": 0}, split):
+                print(f"job {i}: {line}\n{world}\n{split}")
+                bad += 1
+    if bad:
+        sys.exit(1)
+    print("40 worlds agree, and 4 beside a job")
 
 
 if __name__ == "__main__":

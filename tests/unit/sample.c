@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -267,6 +268,40 @@ static void the_job_is_this_process(void **state) {
   free(memory);
 }
 
+/* A forked process counts the pages that it shares with its parent as its own. */
+static void shared_pages_count_once(void **state) {
+  (void)state;
+  const size_t size = 64 << 20;
+  char *memory = malloc(size);
+  int pipes[2], pid[2] = {getpid(), 0};
+  char c;
+  assert_non_null(memory);
+  memset(memory, 1, size);
+  assert_int_equal(pipe(pipes), 0);
+  pid[1] = fork();
+  if (!pid[1]) {
+    close(pipes[1]);
+    _exit(read(pipes[0], &c, 1) != 0);
+  }
+  make_root();
+  put("/proc/meminfo", "MemTotal: 127535084 kB\nMemFree: 1000 kB\nAnonPages: 100000 kB\n");
+  struct sample_from from = {.root = root, .pid = pid, .pids = 2, .parts = SAMPLE_MACHINE | SAMPLE_JOB};
+  struct fact fact;
+  sample_read(&from, "tick", &fact);
+  assert_in_range(fact.u.sample.job_anon, 2 * size, 2 * size + (32 << 20));
+  from.parts |= SAMPLE_SHARES;
+  sample_read(&from, "tick", &fact);
+  assert_in_range(fact.u.sample.job_anon, size, size + (32 << 20));
+  put("/proc/meminfo", "MemTotal: 127535084 kB\nMemFree: 1000 kB\nAnonPages: 900000 kB\n");
+  sample_read(&from, "tick", &fact);
+  assert_in_range(fact.u.sample.job_anon, 2 * size, 2 * size + (32 << 20)); /* it can be: nothing dear is read */
+  remove_root();
+  close(pipes[1]);
+  waitpid(pid[1], NULL, 0);
+  close(pipes[0]);
+  free(memory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(vmstat_gives_the_counters),
@@ -280,6 +315,7 @@ int main(void) {
       cmocka_unit_test(a_huge_file_is_not_read_to_its_end),
       cmocka_unit_test(a_pipe_does_not_hold_up),
       cmocka_unit_test(the_job_is_this_process),
+      cmocka_unit_test(shared_pages_count_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
