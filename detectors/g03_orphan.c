@@ -206,6 +206,16 @@ static void on_split(struct g03_orphan_state *s, const struct fact_split *p, uin
   speak(s, out);
 }
 
+/* A split is made of every reading: those that are logged are few. Looks that show nothing new are not logged at all, and
+ * the latest counts until the next is due. */
+static void on_reading(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
+  struct fact_split split;
+  if (!split_watch(&s->split, fact, &split)) return;
+  if (!num_known(split.device_nobody) && holders_tell(&s->holders, fact->t))
+    split_make(&s->split.follow.in, "", &split);
+  on_split(s, &split, fact->t, out);
+}
+
 /* The free figure alone: the loss is the greater part of what is in use, and less than half of the machine can be had. */
 static bool is_figure_for_it(const struct g03_orphan_state *s, struct loss *l, const struct fact *end) {
   struct reading r = reading_of(&s->want.mem);
@@ -248,9 +258,8 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03_orphan_state *s = state;
   enum want_news news = want_observe(&s->want, fact);
   bool looked = holders_observe(&s->holders, fact);
-  struct fact_split split; /* made of every reading: those that are logged are few */
   if (fact->kind == FACT_KIND_split) on_split(s, &fact->u.split, fact->t, out);
-  if (split_watch(&s->split, fact, &split)) on_split(s, &split, fact->t, out);
+  on_reading(s, fact, out);
   if ((looked || news == WANT_REFUSED || news == WANT_GRANTED) && s->seen) speak(s, out);
   if (fact->kind == FACT_KIND_exit) on_exit_fact(s, fact, out);
   if (fact->kind == FACT_KIND_job_end) on_job_end(s, fact, out);

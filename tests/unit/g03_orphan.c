@@ -56,6 +56,29 @@ static void a_crash_leaves_it_behind(void **state) {
   stop(&p);
 }
 
+/* The log has the looks that show something new, and samples: the look of the crash counts until the next is due. */
+static void between_two_looks(void **state) {
+  for (int back = 0; back < 2; back++) {
+    struct process p;
+    struct fact f = {.kind = FACT_KIND_sample};
+    (void)state;
+    begin(&p);
+    p.mem = memory(40 * GIB, 57 * GIB, 17 * GIB);
+    p.mem.anon = 4 * GIB;
+    f.u.sample = p.sample;
+    for (int second = 0; second < 30; second++, wait_s(&p, 1)) {
+      struct fact_holder h = holding(4242, "VLLM::EngineCore", 57 * GIB);
+      if (second == 1) look_at(&p, h);
+      if (second == 5) look(&p, NULL, 0);
+      if (second == 9 && back) p.mem.free += 57 * GIB, p.mem.available += 57 * GIB;
+      f.u.sample.mem = p.mem;
+      tell(&p, f);
+    }
+    assert_int_equal(left_at(&p, "driver_orphan"), back ? VERDICT_PASS : VERDICT_WARN);
+    stop(&p);
+  }
+}
+
 /* A worker of the job was killed: NVML's list of others never had it. */
 static void a_worker_leaves_it_behind(void **state) {
   struct process p;
@@ -229,6 +252,7 @@ static void nonsense(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_crash_leaves_it_behind),
+      cmocka_unit_test(between_two_looks),
       cmocka_unit_test(a_worker_leaves_it_behind),
       cmocka_unit_test(after_a_crash_it_comes_back),
       cmocka_unit_test(look_alikes),
