@@ -1,6 +1,7 @@
 """evict: what it takes out of the page cache is counted by the test itself, with cachestat(2)."""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import unittest
 from common import Case, EMULATOR, SOURCE, SPARKSHIM
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "lib"))
-from page_cache import cached, file_system, reason_not_to_test  # noqa: E402
+from page_cache import cached, file_system, most, reason_not_to_test  # noqa: E402
 
 NOBODY = 65534
 MIB = 1 << 20
@@ -55,11 +56,11 @@ class Evict(Case):
         path = self.file("weights")
         with open(path, "rb") as file:
             before = hash(file.read())
-        self.assertEqual(cached(path), 32 * MIB)
+        self.assertTrue(most(cached(path), 32 * MIB), cached(path))
         answer, files = self.as_json(path)
         self.assertEqual(cached(path), 0)
-        self.assertEqual((files["weights"]["dropped"], files["weights"]["left"]), (32 * MIB, 0))
-        self.assertEqual((answer["dropped"], answer["looked_at"]), (32 * MIB, 1))
+        self.assertEqual((files["weights"]["left"], answer["looked_at"], answer["dropped"]), (0, 1, files["weights"]["dropped"]))
+        self.assertTrue(most(answer["dropped"], 32 * MIB), answer)
         with open(path, "rb") as file:
             self.assertEqual(hash(file.read()), before)
 
@@ -67,15 +68,16 @@ class Evict(Case):
         path = self.file("weights")
         result = self.evict(path)
         lines = result.stdout.decode().splitlines()
-        self.assertEqual(lines[0], f"{path}: 32.0 MiB dropped")
-        self.assertRegex(lines[1], r"^in all: 32\.0 MiB dropped; 1 file; MemFree \S+ GiB -> \S+ GiB$")
+        self.assertRegex(lines[0], f"^{re.escape(path)}: (32\\.0|2\\d\\.\\d|3[01]\\.\\d) MiB dropped$")
+        self.assertRegex(lines[1], r"^in all: (32\.0|2\d\.\d|3[01]\.\d) MiB dropped; 1 file; MemFree \S+ GiB -> \S+ GiB$")
         self.assertEqual(self.evict(path).stdout.decode().splitlines()[0], f"{path}: nothing was cached")
 
     def test_dry_run_leaves_all(self):
         path = self.file("weights")
         answer, files = self.as_json("--dry-run", path)
-        self.assertEqual((answer["dry_run"], files["weights"]["cached"], files["weights"]["dropped"]), (True, 32 * MIB, 0))
-        self.assertEqual(cached(path), 32 * MIB)
+        self.assertEqual((answer["dry_run"], files["weights"]["dropped"]), (True, 0))
+        self.assertTrue(most(files["weights"]["cached"], 32 * MIB), files)
+        self.assertTrue(most(cached(path), 32 * MIB), cached(path))
 
     def test_who_maps_it_is_named(self):
         path = self.file("weights")
@@ -91,7 +93,7 @@ class Evict(Case):
         _, files = self.as_json(path, status=2)
         self.assertEqual(files["weights"]["why"], "mapped")
         self.assertEqual([p["pid"] for p in files["weights"]["mapped_by"]], [job.pid])
-        self.assertGreater(cached(path), 31 * MIB)
+        self.assertTrue(most(cached(path), 32 * MIB), cached(path))
         self.assertIn(f"mapped by process {job.pid} (python3", self.evict(path).stdout.decode())
         job.communicate()
         self.as_json(path)
@@ -114,7 +116,8 @@ class Evict(Case):
         with socket.socket(socket.AF_UNIX) as s:
             s.bind(os.path.join(self.state, "models", "socket"))
         answer, files = self.as_json(os.path.join(self.state, "models"), status=1)
-        self.assertEqual((answer["looked_at"], answer["dropped"]), (3, 96 * MIB))
+        self.assertEqual(answer["looked_at"], 3)
+        self.assertTrue(most(answer["dropped"], 96 * MIB), answer)
         self.assertEqual([cached(p) for p in (first, second, other)], [0, 0, 0])
         self.assertEqual(files["round"]["error"], os.strerror(40))  # ELOOP
 
@@ -123,7 +126,7 @@ class Evict(Case):
         result = self.evict(os.path.join(self.state, "many"))
         self.assertEqual((result.returncode, len(result.stdout.splitlines())), (0, 1))
         # Under pressure the kernel may have taken one or the other by itself.
-        self.assertRegex(result.stdout.decode(), r"^in all: 0\.3 GiB dropped; 300 files, (\d+ of them had nothing cached, )?"
+        self.assertRegex(result.stdout.decode(), r"^in all: 0\.[23] GiB dropped; 300 files, (\d+ of them had nothing cached, )?"
                          r"\d+ small ones are not listed; MemFree ")
         self.assertEqual(sum(map(cached, paths)), 0)
 
@@ -225,7 +228,7 @@ class Evict(Case):
         os.chmod(path, 0o600)
         _, files = self.as_json(path, status=3, **self.as_nobody())
         self.assertEqual(files["secret"]["error"], os.strerror(13))
-        self.assertEqual(cached(path), 32 * MIB)
+        self.assertTrue(most(cached(path), 32 * MIB), cached(path))
 
     def test_files_that_vanish(self):
         folder = os.path.join(self.state, "restless")

@@ -16,6 +16,12 @@ def cached(path):
     return counts[0] * mmap.PAGESIZE
 
 
+def most(n, whole):
+    """`n` is `whole`, as nearly as can be asked for: a machine may take cold cache back by itself at any time (pressure,
+    DAMON), and beside what was meant a few pages of others may go."""
+    return whole * 3 // 4 <= n <= whole + whole // 32
+
+
 def file_system(path):
     """Type of the file system that holds `path`."""
     best = ("", "")
