@@ -200,7 +200,6 @@ static void *watch(void *unused) {
     look_at_processes(clock_us());
     due = look(why);
   }
-  clock_watch_end(&s.watch);
   if (s.pressure >= 0) close(s.pressure);
   if (s.folder >= 0) close(s.folder);
   return NULL;
@@ -283,6 +282,7 @@ void sampler_end(bool failed) {
     joblog_write(s.of.log, &sample);
     return;
   }
+  if (s.running) clock_watch_end(&s.watch);
   s.running = false;
   live_end(&s.tree, s.job_start);
   write_sample("end", THIN_CHANGE);

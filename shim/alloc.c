@@ -11,6 +11,7 @@
 #include "datafile.h"
 #include "meminfo.h"
 #include "rlimits.h"
+#include "sampler_thread.h"
 
 #include "poison.h"
 
@@ -80,6 +81,7 @@ static void record_memlock(void) {
 void call_context(void) {
   static uint32_t said;
   if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
+  sampler_thread_want();
   record_memory("first_context");
   record_memlock();
 }

@@ -7,6 +7,7 @@
 #include "calls.h"
 
 #include "alloc.h"
+#include "sampler_thread.h"
 #include "sys.h"
 
 #include "poison.h"
@@ -31,6 +32,7 @@ void call_observe(struct fact *fact) {
   struct shim_thread *t = &shim_thread;
   t->busy++;
   observe(fact);
+  sampler_thread_offer();
   t->busy--;
 }
 

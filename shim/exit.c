@@ -9,6 +9,7 @@
 #include "linkmap.h"
 #include "meminfo.h"
 #include "process.h"
+#include "sampler_thread.h"
 #include "shim.h"
 
 #include "poison.h"
@@ -19,6 +20,7 @@ static void at_exit(int status, void *unused) {
   if (shim_thread.busy || !fork_is_owner()) return;
   dl_settle();
   shim_thread.busy++;
+  sampler_thread_rest();
   ledger_update("dlopen");
   calls_final();
   fact.u.exit.status = status & 0xff;

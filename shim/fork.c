@@ -15,6 +15,7 @@
 #include "ledger.h"
 #include "linkmap.h"
 #include "process.h"
+#include "sampler_thread.h"
 #include "shim.h"
 #include "sys.h"
 
@@ -76,6 +77,7 @@ bool fork_child_begins(void) {
   shim_thread.slot = NULL;
   shim_thread.depth = 0;
   owner = sys_getpid();
+  sampler_thread_forget();
   sinks_open();
   process_init();
   __atomic_store_n(fork_mark, 1, __ATOMIC_RELEASE);

@@ -5,6 +5,7 @@
  * that says so, and one line: nobody should take silence for health. When the library is preloaded as well, this does nothing.
  */
 #include "linkmap.h"
+#include "sampler_thread.h"
 #include "sinks.h"
 
 #include "poison.h"
@@ -32,5 +33,7 @@ int InitializeInjection(void) {
   fact.u.note.text = "loaded by the driver (CUDA_INJECTION64_PATH): calls are not seen, only loads and readings";
   observe(&fact);
   say_so();
+  sampler_thread_want();
+  sampler_thread_offer();
   return 1;
 }

@@ -10,6 +10,7 @@
 
 #include "procstat.h"
 #include "quiet.h"
+#include "sampler_thread.h"
 #include "sinks.h"
 #include "sys.h"
 
@@ -37,24 +38,42 @@ void line_open(void) {
   line.terminal = sys_call6(SYS_ioctl, STDERR, TCGETS, (long)&settings, 0, 0, 0) == 0;
 }
 
-static bool is_same_file(void) {
-  struct stat st;
-  return sys_fstat(STDERR, &st) == 0 && st.st_dev == line.dev && st.st_ino == line.ino;
+/* The process's standard error, also in the library's own thread, which has a table of descriptors to itself. */
+static int take_stderr(void) {
+  enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 };
+  if (!sampler_thread_is_this()) return STDERR;
+  int process = (int)sys_call6(PIDFD_OPEN, sys_getpid(), 0, 0, 0, 0, 0);
+  if (process < 0) return process;
+  int fd = (int)sys_call6(PIDFD_GETFD, process, STDERR, 0, 0, 0, 0);
+  sys_close(process);
+  return fd;
 }
 
-static bool is_ready(void) {
+static bool is_same_file(int fd) {
+  struct stat st;
+  return sys_fstat(fd, &st) == 0 && st.st_dev == line.dev && st.st_ino == line.ino;
+}
+
+static bool is_ready(int fd) {
   int64_t at_once[2] = {0, 0}; /* the kernel writes back what is left of it */
-  struct pollfd fd = {.fd = STDERR, .events = POLLOUT};
-  return sys_call6(SYS_ppoll, (long)&fd, 1, (long)at_once, 0, 0, 0) == 1 && (fd.revents & POLLOUT);
+  struct pollfd p = {.fd = fd, .events = POLLOUT};
+  return sys_call6(SYS_ppoll, (long)&p, 1, (long)at_once, 0, 0, 0) == 1 && (p.revents & POLLOUT);
+}
+
+static bool put(int fd, const char *text, size_t size) {
+  return fd >= 0 && is_same_file(fd) && is_ready(fd) && quiet_write(fd, text, size) == (long)size;
 }
 
 const char *line_write(const struct finding *f) {
   static const char clear[] = "\r\033[K"; /* what a progress bar left there */
   char text[LINE_MAX_BYTES];
   size_t at = 0;
-  if (!line.usable || !is_same_file() || !is_ready()) return NULL;
+  if (!line.usable) return NULL;
   if (line.terminal) at = str_copy(text, sizeof(text), clear);
   at += finding_line(f, shim_settings.root != NULL, text + at, sizeof(text) - at);
   text[at++] = '\n'; /* in the NUL's place */
-  return quiet_write(STDERR, text, at) == (long)at ? line.file : NULL;
+  int fd = take_stderr();
+  bool done = put(fd, text, at);
+  if (fd > STDERR) sys_close(fd);
+  return done ? line.file : NULL;
 }

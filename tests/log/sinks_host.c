@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "detector.h"
+#include "sampler_thread.h"
 
 __thread struct shim_thread shim_thread __attribute__((tls_model("initial-exec")));
 struct shim_settings shim_settings;
@@ -25,6 +26,8 @@ const char *hook_name(enum hook_id id) {
   };
   return (unsigned)id < HOOK_ID_COUNT ? names[id] : "";
 }
+
+bool sampler_thread_is_this(void) { return false; }
 
 void host_wake(void) {
   const char *ring = getenv("SPARKSHIM_RING"), *on = getenv("SPARKSHIM_STDERR");

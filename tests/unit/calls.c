@@ -16,6 +16,7 @@
 #include "calls.h"
 #include "hooks.h"
 #include "pagecache.h"
+#include "sampler_thread.h"
 
 /* ---- stand-ins for the rest of the library ------------------------------------------------------------------------- */
 __thread struct shim_thread shim_thread;
@@ -57,6 +58,9 @@ static uint64_t growth_step;
 void ring_growth_step(uint64_t bytes) { growth_step = bytes; }
 void ring_work(struct ring_work *out) { *out = (struct ring_work){slot.launches, slot.rounds, slot.copied}; }
 void coll_at_exit(void) {}
+static unsigned thread_wanted, thread_offers;
+void sampler_thread_want(void) { thread_wanted++; }
+void sampler_thread_offer(void) { thread_offers++; }
 bool linkmap_object_at(const void *addr, char *path, size_t size, uint64_t *ret_offset) {
   (void)addr, (void)path, (void)size, (void)ret_offset;
   return false;

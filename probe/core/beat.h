@@ -1,4 +1,5 @@
-/* beat.h - how often the launcher looks at the machine, and which looks become records. Pure: no clock, no I/O.
+/* beat.h - how often the machine is looked at, by the launcher or the library's own thread, and which looks become records.
+ * Freestanding and pure: no clock, no I/O.
  *
  * One look a second. Faster, up to twenty a second, when MemAvailable falls so quickly that it would be used up within
  * seconds, and some four a second near the edge; slower again by degrees. A job that makes memory fall and rise all day
