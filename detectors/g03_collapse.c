@@ -184,6 +184,8 @@ static void keep(struct state *s, const struct fact_sample *m, uint64_t t) {
                        .huge = m->mem.huge_total,
                        .device = sum(m->job_device, m->job_pinned),
                        .host = sum(m->job_anon, m->job_shmem)};
+  /* Between two whole samples there are some of the machine alone: the job is then as it was before. */
+  if (s->last.t) now.device = num_or(now.device, s->last.device), now.host = num_or(now.host, s->last.host);
   bool rose = s->last.t && now.available > s->last.available;
   bool fell = s->last.t && now.available < s->last.available;
   s->pressed = num_or_zero(m->some_avg10) >= SOME_PRESSED ||
@@ -212,7 +214,8 @@ static void on_sample(struct state *s, const struct fact *fact, struct det_out *
   if (!num_known(m->mem.available) || !num_known(m->mem.total) || !m->mem.total || fact->t < s->last.t) return;
   keep(s, m, fact->t);
   if (s->shown) {
-    follow(s, out);
+    /* What is free after the job's end was not given back by it. */
+    if (!text_equal(m->why, "end")) follow(s, out);
     return;
   }
   const struct moment *from = highest(s, SECONDS * SECOND);

@@ -52,20 +52,29 @@ static uint64_t hundredths(uint64_t part, uint64_t whole) {
 }
 
 /* ---- what is kept ------------------------------------------------------------------------------------------------- */
-static struct g03k_moment moment_of(const struct fact_sample *s, uint64_t t) {
-  return (struct g03k_moment){.t = t,
-                              .total = s->mem.total,
-                              .available = s->mem.available,
-                              .swap_total = s->mem.swap_total,
-                              .swap_free = s->mem.swap_free,
-                              .kills = s->oom_kill,
-                              .cgroup_kills = s->cgroup_oom_kill,
-                              .cgroup_ooms = s->cgroup_oom,
-                              .cgroup_current = s->cgroup_current,
-                              .cgroup_max = s->cgroup_max,
-                              .full = s->full_avg10,
-                              .job_full = s->job_full_avg10,
-                              .processes = s->job_processes};
+/* Between two whole samples there are some of the machine alone: the cgroup and the job are then as they were before. */
+static struct g03k_moment moment_of(const struct fact_sample *s, uint64_t t, const struct g03k_moment *last) {
+  struct g03k_moment m = {.t = t,
+                          .total = s->mem.total,
+                          .available = s->mem.available,
+                          .swap_total = s->mem.swap_total,
+                          .swap_free = s->mem.swap_free,
+                          .kills = s->oom_kill,
+                          .cgroup_kills = s->cgroup_oom_kill,
+                          .cgroup_ooms = s->cgroup_oom,
+                          .cgroup_current = s->cgroup_current,
+                          .cgroup_max = s->cgroup_max,
+                          .full = s->full_avg10,
+                          .job_full = s->job_full_avg10,
+                          .processes = s->job_processes};
+  if (!last->t) return m;
+  m.cgroup_kills = num_or(m.cgroup_kills, last->cgroup_kills);
+  m.cgroup_ooms = num_or(m.cgroup_ooms, last->cgroup_ooms);
+  m.cgroup_current = num_or(m.cgroup_current, last->cgroup_current);
+  m.cgroup_max = num_or(m.cgroup_max, last->cgroup_max);
+  m.job_full = num_or(m.job_full, last->job_full);
+  m.processes = num_or(m.processes, last->processes);
+  return m;
 }
 
 static void keep_low(struct g03k_state *s, const struct g03k_moment *m) {
@@ -95,15 +104,20 @@ static uint64_t slope_before(const struct g03k_state *s) {
 }
 
 static void keep_rise(struct g03k_state *s, const struct g03k_moment *m) {
-  uint64_t by = risen(s->last.kills, m->kills), cgroup_by = risen(s->last.cgroup_kills, m->cgroup_kills);
-  if (!num_or_zero(by) && !num_or_zero(cgroup_by)) return;
+  uint64_t by = risen(s->last.kills, m->kills);
+  if (!num_or_zero(by)) return;
   struct g03k_rise *r = &s->rise[s->rises++ % G03K_RISES];
-  *r = (struct g03k_rise){
-      .by = num_or_zero(by) ? by : cgroup_by, .cgroup_by = cgroup_by, .before = s->last, .after = *m};
+  *r = (struct g03k_rise){.by = by, .before = s->last, .after = *m};
   r->low = low_between(s, num_less(s->last.t, CLOSE_US), m->t);
   r->slope = slope_before(s);
-  r->cgroup_oom = num_or_zero(risen(s->last.cgroup_ooms, m->cgroup_ooms)) > 0;
-  r->process_lost = num_known(s->last.processes) && num_known(m->processes) && m->processes < s->last.processes;
+}
+
+/* The look after a victim's end has one process less. When the whole job is over, that tells nothing. */
+static void keep_loss(struct g03k_state *s, const struct fact_sample *sample, uint64_t t) {
+  struct g03k_rise *r = s->rises ? &s->rise[(s->rises - 1) % G03K_RISES] : NULL;
+  if (!r || t - r->after.t > CLOSE_US || text_equal(sample->why, "end")) return;
+  if (num_known(sample->job_processes) && num_known(r->before.processes) && sample->job_processes < r->before.processes)
+    r->process_lost = true;
 }
 
 /* ---- limit_not_covering -------------------------------------------------------------------------------------------- */
@@ -120,10 +134,12 @@ static void look_at_limit(struct g03k_state *s, const struct fact_sample *sample
 }
 
 static void on_sample(struct g03k_state *s, const struct fact *fact, struct det_out *out) {
-  struct g03k_moment m = moment_of(&fact->u.sample, fact->t);
+  struct g03k_moment m = moment_of(&fact->u.sample, fact->t, &s->last);
   look_at_limit(s, &fact->u.sample, fact->t, out);
   keep_low(s, &m);
   if (s->last.t) keep_rise(s, &m);
+  keep_loss(s, &fact->u.sample, fact->t);
+  if (num_known(fact->u.sample.cgroup_oom_kill)) s->whole_t = fact->t;
   /* The slope is of times that differ: the same sample may come twice, from the process and from its launcher. */
   if (m.t != s->last.t) s->before_last = s->last;
   s->last = m;
@@ -155,6 +171,14 @@ static void on_limit(struct g03k_state *s, const struct fact_limit *l) {
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------------ */
+/* What the job's cgroup counted since before the first of the rises. Looks of the machine alone do not have it, so
+ * that it counts only once a whole one has followed; more than the machine's is another group's figure. */
+static void count_cgroup(const struct g03k_state *s, struct g03k_rise *sum) {
+  sum->cgroup_by = s->whole_t >= sum->after.t ? risen(sum->before.cgroup_kills, s->last.cgroup_kills) : FACT_NO_U64;
+  if (num_known(sum->cgroup_by) && sum->cgroup_by > sum->by) sum->cgroup_by = FACT_NO_U64;
+  sum->cgroup_oom = num_or_zero(sum->cgroup_by) && num_or_zero(risen(sum->before.cgroup_ooms, s->last.cgroup_ooms));
+}
+
 /* The rises that may be about this end, added up into *sum. False: none. */
 static bool rise_near(const struct g03k_state *s, const struct g03k_end *end, struct g03k_rise *sum) {
   uint64_t window = end->signal ? TEARDOWN_US : LAST_WORDS_US;
@@ -168,15 +192,14 @@ static bool rise_near(const struct g03k_state *s, const struct g03k_end *end, st
       any = true;
       continue;
     }
-    sum->by += r->by;
-    sum->cgroup_by = num_known(sum->cgroup_by) && num_known(r->cgroup_by) ? sum->cgroup_by + r->cgroup_by : FACT_NO_U64;
+    sum->by = num_plus(sum->by, r->by);
     sum->low = num_min(sum->low, r->low);
-    sum->slope = sum->slope > r->slope ? sum->slope : r->slope;
-    sum->cgroup_oom |= r->cgroup_oom;
+    sum->slope = num_max(sum->slope, r->slope);
     sum->process_lost |= r->process_lost;
     if (r->before.t < sum->before.t) sum->before = r->before;
     if (r->after.t > sum->after.t) sum->after = r->after;
   }
+  if (any) count_cgroup(s, sum);
   return any;
 }
 
@@ -370,6 +393,12 @@ static void on_job_end(struct g03k_state *s, const struct fact *fact, struct det
   judge_end(s, &end, out);
 }
 
+/* The library writes none of these: a launcher is there, which looks for killers. */
+static bool tells_launcher(const struct fact *fact) {
+  return fact->kind == FACT_KIND_killer || fact->kind == FACT_KIND_nvml ||
+         (fact->kind == FACT_KIND_limit && text_equal(fact->u.limit.name, "as"));
+}
+
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct g03k_state *s = state;
   switch (fact->kind) {
@@ -382,7 +411,7 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   case FACT_KIND_job_end: on_job_end(s, fact, out); break;
   default: break;
   }
-  if (fact->kind == FACT_KIND_killer || fact->kind == FACT_KIND_nvml || fact->kind == FACT_KIND_split) s->looked = true;
+  if (tells_launcher(fact)) s->looked = true;
 }
 
 const struct detector det_g03_killed = {

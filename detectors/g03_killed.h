@@ -34,14 +34,16 @@ struct g03k_moment {
   uint64_t processes;      /* of the job */
 };
 
-/* Between two samples a counter of victims has risen. */
+/* Between two samples the counter of victims has risen. */
 struct g03k_rise {
-  uint64_t by, cgroup_by; /* on the machine; in the job's cgroup, FACT_NO_U64 where that is not counted */
+  uint64_t by;
   struct g03k_moment before, after;
   uint64_t low;      /* least MemAvailable of the seconds around it */
   uint64_t slope;    /* bytes a second by which MemAvailable was falling before it */
-  bool cgroup_oom;   /* the job's cgroup, or one above it, had run into its limit meanwhile */
   bool process_lost; /* the job had fewer processes after it */
+  /* Of several rises near the end, when all are seen: */
+  uint64_t cgroup_by; /* victims in the job's cgroup, FACT_NO_U64 where that is not counted */
+  bool cgroup_oom;    /* the job's cgroup, or one above it, had run into its limit meanwhile */
 };
 
 /* A program that kills when memory runs low; parts of the total in 0.01 %. */
@@ -68,11 +70,12 @@ struct g03k_end {
   bool job; /* told by job_end: only the end of the job's first process was seen */
 };
 
-enum { G03K_SECONDS = 16, G03K_RISES = 4, G03K_KILLERS = 4, G03K_VICTIMS = 8 };
+enum { G03K_SECONDS = 16, G03K_RISES = 8, G03K_KILLERS = 4, G03K_VICTIMS = 8 };
 
 struct g03k_state {
   uint64_t pid; /* of the process that is judged, or of the job */
   struct g03k_moment before_last, last;
+  uint64_t whole_t;                     /* of the last sample that had the cgroup's counters */
   struct g03k_moment low[G03K_SECONDS]; /* of each of the last seconds the moment with least MemAvailable */
   struct g03k_rise rise[G03K_RISES];    /* the latest, round robin */
   unsigned rises;                       /* ever */

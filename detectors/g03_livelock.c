@@ -249,7 +249,6 @@ static void judge(struct state *s, uint64_t t, struct det_out *out) {
 /* ---- facts ------------------------------------------------------------------------------------------------------------- */
 static void on_sample(struct state *s, const struct fact *fact, struct det_out *out) {
   const struct fact_sample *m = &fact->u.sample;
-  s->t = fact->t;
   s->mem = m->mem;
   s->full = m->full_avg10;
   s->block = m->block_max;
@@ -257,6 +256,8 @@ static void on_sample(struct state *s, const struct fact *fact, struct det_out *
     s->short_since = 0;
   else if (!s->short_since)
     s->short_since = fact->t;
+  const struct mark before = s->t ? s->now : (struct mark){.read = FACT_NO_U64, .work = FACT_NO_U64};
+  s->t = fact->t;
   s->now = (struct mark){.t = fact->t,
                          .in = m->pswpin,
                          .out = m->pswpout,
@@ -265,6 +266,9 @@ static void on_sample(struct state *s, const struct fact *fact, struct det_out *
                          .work = m->job_work,
                          .full_total = m->full_total,
                          .page = m->page_size};
+  /* Between two whole samples there are some of the machine alone: the job is then as it was before. */
+  s->now.read = num_or(s->now.read, before.read);
+  s->now.work = num_or(s->now.work, before.work);
   const struct mark *latest = s->marks ? &s->mark[(s->marks - 1) % MARKS] : NULL;
   if (!latest || num_less(fact->t, latest->t) >= MARK_US) s->mark[s->marks++ % MARKS] = s->now;
   judge(s, fact->t, out);

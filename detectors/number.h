@@ -9,6 +9,8 @@ static inline bool num_known(uint64_t n) { return n != FACT_NO_U64; }
 static inline uint64_t num_or_zero(uint64_t n) { return num_known(n) ? n : 0; }
 static inline uint64_t num_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t num_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+/* `now`, or what it was `before` where it is not known now. */
+static inline uint64_t num_or(uint64_t now, uint64_t before) { return num_known(now) ? now : before; }
 /* a - b, 0 where that would be negative. */
 static inline uint64_t num_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 /* a + b, UINT64_MAX where that would wrap around. */

@@ -31,10 +31,15 @@ def table(path):
 
 
 class Run:
-    """One job on one world, once with the library and once without. A program linked to the older runtime gets that."""
+    """One job on one world, once with the library and once without. A program linked to the older runtime gets that.
+    "raylet" in front of the job: a process of that name runs all of it."""
+
+    above = []
 
     def __init__(self, build, world, words):
         self.bin = Path(build) / "bin"
+        if words[0] == "raylet":
+            self.above, words = [str(self.bin / "jobs" / words[0])], words[1:]
         self.worlds = [world] + [HERE / "routes" / "runtime12.scn"] * words[0].startswith("alloc_rt12")
         self.words = [str(self.bin / "jobs" / words[0]), *words[1:]]
         with tempfile.TemporaryDirectory(prefix="sparkshim-case-") as folder:
@@ -47,8 +52,8 @@ class Run:
         return {**keep, "HOME": str(self.folder), "SPARKSHIM_DIR": str(self.folder / "state")}
 
     def gb10sim(self, command):
-        return subprocess.run([self.bin / "gb10sim", *self.worlds, "--", *command], env=self.environment(), text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL, timeout=60, errors="replace")
+        return subprocess.run([self.bin / "gb10sim", *self.worlds, "--", *self.above, *command], env=self.environment(),
+                              text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, errors="replace")
 
     def watched(self):
         """The job's own stderr goes to a file: on that of `sparkshim run` stands what it says at the end."""

@@ -307,6 +307,16 @@ static int render_cgroup_v1(const struct world *w) {
   return rc ? rc : put_text(w, "/proc/self/mountinfo", &t);
 }
 
+/* A kernel without memory cgroups. */
+static int render_no_cgroup(const struct world *w) {
+  struct text t = {0};
+  add(&t, "0::/\n");
+  int rc = put_text(w, "/proc/self/cgroup", &t);
+  t.n = 0;
+  add(&t, "22 1 0:20 / /proc rw,nosuid,nodev,noexec shared:5 - proc proc rw\n");
+  return rc ? rc : put_text(w, "/proc/self/mountinfo", &t);
+}
+
 static void add_rlimit(struct text *t, const char *name, int64_t kb) {
   char text[32] = "unlimited";
   if (kb >= 0) snprintf(text, sizeof text, "%lld", (long long)kb * 1024);
@@ -333,7 +343,8 @@ static int render_kernel(const struct world *w) {
 }
 
 static int render_job(const struct world *w) {
-  int rc = w->scalar[SCALAR_cgroup_version] == 1 ? render_cgroup_v1(w) : render_cgroup_v2(w);
+  int64_t version = w->scalar[SCALAR_cgroup_version];
+  int rc = version == 2 ? render_cgroup_v2(w) : version == 1 ? render_cgroup_v1(w) : render_no_cgroup(w);
   if (!rc) rc = render_limits(w);
   return rc ? rc : render_kernel(w);
 }

@@ -315,8 +315,7 @@ static int set_kill(struct world *w, const struct words *in, char *error, size_t
   int number = in->n == 3 ? atoi(in->w[2]) : 0;
   if (in->n != 3 || strcmp(in->w[1], "job") || number <= 0 || number > 64)
     return fail(error, size, "kill takes \"job\" and a signal number");
-  for (int i = 0; i < WORLD_JOBS; i++)
-    if (w->job[i].pid > 1 && w->job[i].has_context) kill(w->job[i].pid, number);
+  w->signal_job = number;
   return 0;
 }
 

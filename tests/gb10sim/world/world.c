@@ -141,7 +141,23 @@ void world_lock(struct world *w) {
   errno = saved;
 }
 
-void world_unlock(struct world *w) { __atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE); }
+/* Whoever lets go of the world carries out the signal that a line of the scenario has asked for: by then the files show
+ * what the line before it has changed, and a caller that ends itself holds no lock. */
+void world_unlock(struct world *w) {
+  int32_t pid[WORLD_JOBS], number = w->signal_job, n = 0, me = getpid();
+  bool mine = false;
+  for (int i = 0; number && i < WORLD_JOBS; i++) {
+    if (w->job[i].pid <= 1 || !w->job[i].has_context) continue;
+    if (w->job[i].pid == me)
+      mine = true;
+    else
+      pid[n++] = w->job[i].pid;
+  }
+  w->signal_job = 0;
+  __atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE);
+  for (int i = 0; i < n; i++) kill(pid[i], number);
+  if (mine) kill(me, number);
+}
 
 uint64_t world_now(const struct world *w) {
   (void)w;

@@ -146,6 +146,7 @@ struct world {
   int32_t n_vmstat;
   int32_t n_attributes;
   int32_t n_files;
+  int32_t signal_job;     /* every process of the job with a context gets it when the lock is let go of; 0: none */
   uint64_t start_us;      /* Unix time at which the world began */
   uint64_t next_event_us; /* atomic: earliest open event on the clock */
   uint64_t next_id;
