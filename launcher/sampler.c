@@ -28,7 +28,7 @@
 
 enum {
   STACK = 512 << 10,           /* samples, records and findings lie on it */
-  END_MS = 500,                /* for which the end of the thread is waited */
+  END_MS = 2000,               /* for which its end is waited: the look after it tells who killed the job */
   SYNC_MS = 5000,              /* between two writes to the disk: what a power-off may cost */
   TREE_US = 5 * 1000 * 1000,   /* between two looks at all processes of the machine */
   PLACE_US = 10 * 1000 * 1000, /* and at the job's cgroup: a manager may move the job after its start */

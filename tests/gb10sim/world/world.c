@@ -186,7 +186,7 @@ static uint64_t earliest_look(void) {
   return earliest;
 }
 
-/* Whoever has not looked is not waited for until he looks again: he is stopped, or dead. */
+/* Whoever has not looked is not waited for until he looks again: he is stopped. */
 static void give_up(uint64_t now_us) {
   for (int i = 0; i < CLOCK_WATCHERS; i++) {
     struct clock_watcher *watcher = &the_clock->watcher[i];
@@ -194,13 +194,21 @@ static void give_up(uint64_t now_us) {
     uint32_t pid = __atomic_load_n(&watcher->pid, __ATOMIC_ACQUIRE);
     if (!pid || due > now_us) continue;
     __atomic_compare_exchange_n(&watcher->due_us, &due, UINT64_MAX, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    if (process_gone((int32_t)pid)) __atomic_store_n(&watcher->pid, 0, __ATOMIC_RELEASE);
   }
 }
 
-/* Until all looks that are due have been taken. */
+static void forget_the_dead(void) {
+  for (int i = 0; i < CLOCK_WATCHERS; i++) {
+    uint32_t pid = __atomic_load_n(&the_clock->watcher[i].pid, __ATOMIC_ACQUIRE);
+    if (!pid || !process_gone((int32_t)pid)) continue;
+    __atomic_store_n(&the_clock->watcher[i].due_us, UINT64_MAX, __ATOMIC_RELEASE);
+    __atomic_store_n(&the_clock->watcher[i].pid, 0, __ATOMIC_RELEASE);
+  }
+}
+
+/* Until all looks that are due have been taken. On a loaded machine a watcher may get no processor for long. */
 static void await_looks(const struct world *w) {
-  enum { PATIENCE_MS = 300 };
+  enum { PATIENCE_MS = 2000 };
   const uint64_t now = unix_now(w), until = mono_ns() + PATIENCE_MS * UINT64_C(1000000);
   for (;;) {
     uint32_t taken = __atomic_load_n(&the_clock->taken, __ATOMIC_ACQUIRE);
@@ -208,6 +216,7 @@ static void await_looks(const struct world *w) {
     if (mono_ns() > until) break;
     const struct timespec pause = {0, 10000000};
     syscall(SYS_futex, &the_clock->taken, FUTEX_WAIT, taken, &pause, NULL, 0);
+    forget_the_dead();
   }
   give_up(now);
 }
