@@ -17,7 +17,8 @@ struct process_finding {
   unsigned long count;       /* how often it was emitted */
   struct split_at memory;    /* G3 and G6: where memory was before it; memory.t 0: not known */
   enum verdict before;       /* its verdict before the present one; VERDICT_PASS: there was none */
-  char shown[FINDING_SHOWN]; /* file, "dev:ino", on which its process put it at its exit, with this verdict; else "" */
+  char shown[FINDING_SHOWN]; /* file, "dev:ino", on which its process put it with this verdict; "": on none */
+  bool shown_at_exit;        /* it did so at its exit */
 };
 
 /* All zero but for `detectors`, and perhaps `heard`: nothing was seen yet. */

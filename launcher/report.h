@@ -11,9 +11,9 @@
 /* For people: the job, its processes, the findings with their evidence. */
 void report_page(const struct runlog *run, const struct outcome *outcome, const struct page_style *style, FILE *to);
 
-/* What `run` says on stderr at the end: a line for each finding of WARN or more, but for those that stand there already, put on
- * this very file by processes that have just ended; then the command that shows the report. Nothing when there is
- * none. */
+/* What `run` says on stderr at the end: a line for each finding of WARN or more, the root cause last, but for those that stand
+ * there already, put on this very file by processes that have just ended; then the command that shows the report. Nothing
+ * when there is none. */
 void report_summary(const struct runlog *run);
 
 /* For programs: one JSON object (docs/report.md). 0, or -ENOMEM or -EIO. */

@@ -26,6 +26,7 @@ struct logged {
   unsigned g;
   enum verdict verdict;
   char cause[64], object[FINDING_OBJECT], shown[FINDING_SHOWN];
+  bool shown_at_exit;
 };
 
 /* ---- memory: a report of what is left is better than none, but there is nothing left to report without memory --- */
@@ -71,8 +72,12 @@ static void note_logged(struct process *p, const struct logged_finding *f) {
     keep_word(l->cause, sizeof l->cause, f->cause);
     keep_word(l->object, sizeof l->object, f->object);
   }
+  /* A record without it counts repetitions of what stands there, or has a verdict that does not. */
+  if (f->shown || f->verdict != l->verdict) {
+    keep_word(l->shown, sizeof l->shown, f->shown);
+    l->shown_at_exit = f->shown && p->end == END_EXIT;
+  }
   l->verdict = f->verdict;
-  keep_word(l->shown, sizeof l->shown, p->end == END_EXIT ? f->shown : NULL);
 }
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
@@ -534,12 +539,14 @@ static void find_end(struct runlog *run, struct process *p) {
     judge_end(run, p, NULL);
 }
 
-/* Which of the findings its process has said itself, when it ended. */
+/* Which of the findings its process has said itself. */
 static void note_shown(struct process *p) {
   for (size_t i = 0; i < p->findings; i++) {
     const struct finding *f = &p->finding[i].f;
     const struct logged *l = find_logged(p, f->g, f->cause, f->object);
-    if (l && l->verdict == f->verdict) keep_word(p->finding[i].shown, sizeof p->finding[i].shown, l->shown);
+    if (!l || l->verdict != f->verdict) continue;
+    keep_word(p->finding[i].shown, sizeof p->finding[i].shown, l->shown);
+    p->finding[i].shown_at_exit = l->shown_at_exit;
   }
 }
 

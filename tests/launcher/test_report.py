@@ -513,6 +513,18 @@ class EndOfRun(Logs):
             self.assertEqual(again.returncode, 2, (command, again.stderr))
             self.assertFalse(os.path.exists("/pwned"))
 
+    def test_the_root_cause_is_said_last(self):
+        late = time.time() - T0 / 1e6
+        asked = record("alloc_large", late - 3, call="cudaMalloc", route="managed", size=1 << 50, **USED_UP)
+        warned = record("finding", late - 3, g=3, verdict="WARN", cause="oversize_request", object="managed")
+        facts = [header(), asked, {**warned, "shown": "STDERR"}, refusal(late - 1), leave(late, 1), self.said_at_exit(shown="STDERR")]
+        for records, words in ((facts, []),  # both stand there
+                               ([*facts[:2], warned, *facts[3:]], ["WARN", "FAIL"]),  # of the warning nobody knows
+                               ([*facts[:-1], self.said_at_exit()], ["WARN", "FAIL"])):
+            *said, command = self.job(*records, status=1).stderr.decode().splitlines()
+            self.assertEqual([line.split(":")[0][3:] for line in said], words, records)
+            self.assertIn("sparkshim report ", command)
+
     def test_nothing_when_nothing_was_found(self):
         for records in ([header(), leave(5, 0)], [header(), refusal(4), leave(5, 0)]):
             self.assertEqual(self.job(*records).stderr, b"")
