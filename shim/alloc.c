@@ -11,6 +11,7 @@
 #include "datafile.h"
 #include "meminfo.h"
 #include "rlimits.h"
+#include "sample.h"
 #include "sampler_thread.h"
 
 #include "poison.h"
@@ -23,6 +24,7 @@ enum {
   FREELY = 32,              /* refusals and recoveries that are recorded one by one; later ones are thinned */
   QUERY_US = 100 * 1000,    /* between two records of memory queries, of large requests */
   REFUSAL_US = 1000 * 1000, /* between two thinned records */
+  SAMPLE_US = 50 * 1000,    /* between two samples beside refusals and large requests */
   QUERY_EXTRAS = 20,        /* queries recorded within QUERY_US of the last, in a second */
 };
 
@@ -78,6 +80,20 @@ static void record_memlock(void) {
   call_observe(&fact);
 }
 
+/* What /proc/meminfo does not tell (free blocks, pressure, swapping, who was killed), beside a request that matters: 150 us, and
+ * so at most once in SAMPLE_US. The job's part is left to who sees all of its processes. */
+static void record_sample(const char *why) {
+  static uint64_t last_us;
+  struct fact fact;
+  const struct sample_from machine = {
+      .root = shim_settings.root, .parts = SAMPLE_MACHINE, .job_device = FACT_NO_U64, .job_pinned = FACT_NO_U64};
+  uint64_t now = clock_us();
+  if (now - LOAD(last_us) < SAMPLE_US) return;
+  STORE(last_us, now);
+  sample_read(&machine, why, &fact);
+  call_observe(&fact);
+}
+
 void call_context(void) {
   static uint32_t said;
   if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
@@ -109,6 +125,7 @@ void alloc_large(enum hook_id id, enum alloc_route route, uint64_t size) {
   fact.u.alloc_large.size = size;
   read_memory(&fact.u.alloc_large.mem);
   call_observe(&fact);
+  record_sample("large");
   datafile_look(false);
 }
 
@@ -165,6 +182,7 @@ static void record_refusal(enum hook_id id, enum alloc_route route, uint64_t siz
   f->live_device = device_bytes();
   f->live_pinned = live_bytes(ROUTE_PINNED);
   read_memory(&f->mem);
+  record_sample("refused");
   __atomic_fetch_add(&recorded, 1, __ATOMIC_RELAXED);
   call_observe(&fact);
   datafile_look(false);

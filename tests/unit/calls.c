@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -179,9 +180,29 @@ static void large_request_is_told_before_it_is_made(void **unused) {
   assert_int_equal(calls_real, before + 1);
   assert_int_equal(facts[facts_before].kind, FACT_KIND_alloc_large);
   assert_int_equal(facts[facts_before].u.alloc_large.size, (uint64_t)1 << 45);
+  assert_int_equal(facts[facts_before + 1].kind, FACT_KIND_sample);
+  assert_string_equal(facts[facts_before + 1].u.sample.why, "large");
   do_malloc(0, 0x3000, (size_t)1 << 45);
-  assert_int_equal(made, facts_before + 1); /* the same again at once is no news */
+  assert_int_equal(made, facts_before + 2); /* the same again at once is no news */
   do_free(0, 0x3000);
+}
+
+/* Beside a refusal the machine is looked at, before that is judged; not beside each of many. */
+static void refusals_come_with_samples(void **unused) {
+  struct timespec while_ago = {.tv_nsec = 60 * 1000000};
+  (void)unused;
+  unsigned before = count(FACT_KIND_sample);
+  nanosleep(&while_ago, NULL);
+  for (int i = 0; i < 5; i++) do_malloc(2, 0, 1 << 22);
+  assert_int_equal(count(FACT_KIND_sample), before + 1);
+  unsigned at = made;
+  while (facts[at - 1].kind != FACT_KIND_sample) at--;
+  assert_string_equal(facts[at - 1].u.sample.why, "refused");
+  assert_true(facts[at - 1].u.sample.job_anon == FACT_NO_U64);
+  while (facts[at].kind != FACT_KIND_alloc_failed) at++;
+  assert_true(at < made);
+  do_malloc(0, 0x8000, 1 << 22); /* settled */
+  do_free(0, 0x8000);
 }
 
 static void refusal_and_recovery(void **unused) {
@@ -524,6 +545,7 @@ int main(void) {
                                      cmocka_unit_test(copies_by_their_direction),
                                      cmocka_unit_test(memory_at_failures_is_bounded),
                                      cmocka_unit_test(refusals_do_not_flood),
+                                     cmocka_unit_test(refusals_come_with_samples),
                                      cmocka_unit_test(queries_are_told_when_they_are_news),
                                      cmocka_unit_test(inner_calls_do_not_count),
                                      cmocka_unit_test(right_variant_of_a_looked_up_name)};
