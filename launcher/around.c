@@ -26,7 +26,7 @@ static struct {
   uint64_t oom_kill; /* of the last look */
   uint64_t victims;  /* until when the kernel log was read */
   struct nvml_client nvml;
-  struct holders holders;
+  struct holder_looks holders;
   bool has_looked;             /* an answer came */
   uint64_t first, next;        /* look at the holders */
   uint64_t told_wait;          /* of the question that waits: the time waited that was written */

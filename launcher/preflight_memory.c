@@ -101,7 +101,7 @@ static void take_split(struct preflight_memory *m) {
 /* ---- looking --------------------------------------------------------------------------------------------------------- */
 struct looks {
   const char *root;
-  struct holders seen;
+  struct holder_looks seen;
   struct nvml_client client;
 };
 

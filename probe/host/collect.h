@@ -23,7 +23,7 @@ struct collect_job {
 /* ---- holder, nvml --------------------------------------------------------------------------------------------------- */
 
 /* What earlier looks saw: kept by the caller from the first look to the last; zeroed memory at the start. */
-struct holders {
+struct holder_looks {
   struct holder_seen {
     uint32_t pid;
     bool listed;                 /* by the latest look */
@@ -38,13 +38,13 @@ struct holders {
 
 /* A look in two steps, so that nobody has to wait: nvml_ask(), later nvml_take(), and when that says NVML_ANSWERED this: the
  * holders, then the fact nvml with the counts. */
-void collect_holders(struct holders *h, const struct nvml_answer *answer, uint64_t waited, const char *root,
+void collect_holders(struct holder_looks *h, const struct nvml_answer *answer, uint64_t waited, const char *root,
                      const struct collect_job *job, collect_emit emit, void *arg);
 /* While the question waits: the fact nvml with answered = false and the time waited so far. A waiting question and
  * nothing else has neither `answered` nor `error`. */
 void collect_nvml_waits(const struct nvml_client *c, collect_emit emit, void *arg);
 /* Both in one: asks and waits at most real_ms of real time. True when there was an answer. */
-bool collect_look(struct holders *h, struct nvml_client *c, int real_ms, const char *root,
+bool collect_look(struct holder_looks *h, struct nvml_client *c, int real_ms, const char *root,
                   const struct collect_job *job, collect_emit emit, void *arg);
 
 /* ---- killer, oom_victim, limit --------------------------------------------------------------------------------------- */

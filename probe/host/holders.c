@@ -52,7 +52,7 @@ static bool session_gone(const char *root, uint32_t pid, const struct procuse *u
   return leader.session != use->session || leader.start > use->start;
 }
 
-static struct holder_seen *place_of(struct holders *h, uint32_t pid, uint64_t start) {
+static struct holder_seen *place_of(struct holder_looks *h, uint32_t pid, uint64_t start) {
   struct holder_seen *oldest = NULL;
   for (size_t i = 0; i < h->n; i++) {
     struct holder_seen *s = &h->seen[i];
@@ -65,7 +65,7 @@ static struct holder_seen *place_of(struct holders *h, uint32_t pid, uint64_t st
 }
 
 /* Compares with the earlier looks; fills watched and idle. */
-static void remember(struct holders *h, const struct nvml_process *p, const struct procuse *use, uint64_t t,
+static void remember(struct holder_looks *h, const struct nvml_process *p, const struct procuse *use, uint64_t t,
                      struct fact_holder *fact) {
   struct holder_seen *s = place_of(h, p->pid, use->start);
   if (!s) return;
@@ -104,7 +104,7 @@ static const char *user_name(const char *root, uint64_t uid, char *out, size_t s
   return user ? out : NULL;
 }
 
-static void tell(struct holders *h, const struct nvml_process *p, const struct job_view *view, uint64_t t,
+static void tell(struct holder_looks *h, const struct nvml_process *p, const struct job_view *view, uint64_t t,
                  collect_emit emit, void *arg) {
   static struct holder room;
   struct fact fact;
@@ -137,7 +137,7 @@ static void tell(struct holders *h, const struct nvml_process *p, const struct j
   emit(&fact, arg);
 }
 
-static void count_gone(struct holders *h) {
+static void count_gone(struct holder_looks *h) {
   size_t kept = 0;
   for (size_t i = 0; i < h->n; i++) {
     if (h->seen[i].listed)
@@ -148,7 +148,7 @@ static void count_gone(struct holders *h) {
   h->n = kept;
 }
 
-void collect_holders(struct holders *h, const struct nvml_answer *answer, uint64_t waited, const char *root,
+void collect_holders(struct holder_looks *h, const struct nvml_answer *answer, uint64_t waited, const char *root,
                      const struct collect_job *job, collect_emit emit, void *arg) {
   const struct job_view view = {root, job};
   struct fact fact;
@@ -184,7 +184,7 @@ void collect_nvml_waits(const struct nvml_client *c, collect_emit emit, void *ar
   emit(&fact, arg);
 }
 
-bool collect_look(struct holders *h, struct nvml_client *c, int real_ms, const char *root,
+bool collect_look(struct holder_looks *h, struct nvml_client *c, int real_ms, const char *root,
                   const struct collect_job *job, collect_emit emit, void *arg) {
   int error = nvml_ask(c);
   if (error) {

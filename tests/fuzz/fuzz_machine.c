@@ -128,7 +128,7 @@ static void emit(const struct fact *f, void *arg) {
 }
 
 static void read_all(void) {
-  static struct holders holders;
+  static struct holder_looks holders;
   static struct nvml_answer answer = {.n = 3, .process = {{.pid = 4242, .bytes = 1}, {.pid = 4000}, {.pid = 77777777}}};
   const int more[] = {4711};
   const struct collect_job job = {.pid = getpid(), .more = more, .n = 1};

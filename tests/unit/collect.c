@@ -106,7 +106,7 @@ static const struct fact_holder *holder(size_t i) {
 
 static void holders_and_who_they_are(void **state) {
   (void)state;
-  static struct holders h;
+  static struct holder_looks h;
   const int job = getpid();
   const struct collect_job view = {.pid = job};
   n_got = 0;
@@ -161,7 +161,7 @@ static void holders_and_who_they_are(void **state) {
 
 static void looks_are_compared(void **state) {
   (void)state;
-  static struct holders h;
+  static struct holder_looks h;
   memset(&h, 0, sizeof h);
   process(10, "idle", 1, 10, 5, "/", "idle");
   process(11, "busy", 1, 11, 5, "/", "busy");
@@ -191,7 +191,7 @@ static void looks_are_compared(void **state) {
 
 static void more_than_there_is_room_for(void **state) {
   (void)state;
-  static struct holders h;
+  static struct holder_looks h;
   memset(&h, 0, sizeof h);
   memset(&answer, 0, sizeof answer);
   for (uint32_t i = 0; i < NVML_PROCESSES; i++)
@@ -209,7 +209,7 @@ static void more_than_there_is_room_for(void **state) {
 
 static void no_answer_is_told_with_its_reason(void **state) {
   (void)state;
-  static struct holders h;
+  static struct holder_looks h;
   static struct nvml_answer failed = {.result = -1, .error = "library not found: x"};
   n_got = 0;
   collect_holders(&h, &failed, 3, root, NULL, emit, &n_got);
