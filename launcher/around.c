@@ -17,12 +17,15 @@ enum {
   WRITE_US = 60 * SECOND,    /* after which a look is written that shows nothing new */
   MOVED = 256 << 20,         /* bytes: a holder that has grown or shrunk by so much is news */
   WAIT_MS = 1000,            /* for the only look, at the end of a job that failed */
+  KILLERS = 16,              /* that are told once; more than that, each time that they are seen */
   SIMULATED_MS = 300,        /* under the simulator its clock waits while we do: hours must not pass before an answer */
 };
 
 static struct {
   struct around_of of;
   bool knows_killers, knows_limits;
+  uint64_t killer[KILLERS]; /* those told: process ids */
+  size_t killers;
   uint64_t oom_kill; /* of the last look */
   uint64_t victims;  /* until when the kernel log was read */
   struct nvml_client nvml;
@@ -53,9 +56,17 @@ static void find_victims(void) {
   s.victims = now;
 }
 
+static void pass_killer(const struct fact *fact, void *unused) {
+  for (size_t i = 0; i < s.killers; i++)
+    if (s.killer[i] == fact->u.killer.pid) return;
+  if (s.killers < KILLERS) s.killer[s.killers++] = fact->u.killer.pid;
+  pass(fact, unused);
+}
+
+/* At the first look, and at the end of a job that failed for those that came after it: each is told once. */
 static void find_killers(void) {
   struct collect_job of = job();
-  if (!s.knows_killers) collect_killers(s.of.root, &of, pass, NULL);
+  collect_killers(s.of.root, &of, pass_killer, NULL);
   s.knows_killers = true;
 }
 
@@ -165,7 +176,7 @@ static void look_at_holders(int real_ms, unsigned coarse) {
 void around_look(const struct fact *sample, bool uses_gpu, unsigned coarse) {
   uint64_t kills = sample->u.sample.oom_kill;
   find_limits(s.of.tree->job);
-  find_killers();
+  if (!s.knows_killers) find_killers();
   if (s.oom_kill != FACT_NO_U64 && kills != s.oom_kill) find_victims();
   s.oom_kill = kills;
   if (uses_gpu && !s.split_t) write_split("start");

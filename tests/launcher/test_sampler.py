@@ -167,6 +167,15 @@ class Simulated(Sampled):
             self.assertIn(kind, kinds)
         self.assertLess(kinds.index("nvml"), kinds.index("job_end"))
 
+    def test_a_killer_that_comes_after_the_start(self):
+        """It is looked for again when the job has failed; each is told once, with what it acts upon."""
+        later = self.BESIDE + 'at 1m process 901 name /usr/bin/earlyoom parent 1 type none command "earlyoom -m 20"\n'
+        self.assertEqual(self.run_in(later, "cudaMalloc:1GiB", "sleep:10m", "exit:1").returncode, 1)
+        records = self.log()
+        self.assertEqual([(r["pid"], r["mem_min"]) for r in records if r["k"] == "killer"], [(900, 500), (901, 2000)])
+        kinds = [r["k"] for r in records]
+        self.assertLess(max(i for i, kind in enumerate(kinds) if kind == "killer"), kinds.index("job_end"))
+
     def test_no_gpu_is_asked_for_a_job_without(self):
         with open(self.world, "w", encoding="ascii") as f:
             f.write("include gb10-idle.scn\n")
