@@ -70,13 +70,20 @@ static const char *name_of(const struct g03k_killer *k) {
   return k->name[0] ? k->name : "a program that kills when memory runs low";
 }
 
+/* False: plenty was left, and the killer's threshold is set as high as that. */
+static bool was_low(const struct g03k_verdict *v) {
+  enum { QUARTER = 2500 /* 0.01 % */ };
+  if (!num_known(v->killer->mem_min) || v->killer->mem_min <= QUARTER) return true;
+  return !num_known(v->low) || !v->at.t || !num_known(v->at.total) || v->low <= v->at.total / 4;
+}
+
 static void say_userspace(struct text *t, const struct g03k_verdict *v, const struct g03k_end *end) {
   text_add(t, name_of(v->killer));
   text_add(t, " ended ");
   text_add(t, whom(v, end));
   text_add(t, " by ");
   text_add(t, signal_word(end));
-  text_add(t, " because memory ran low: ");
+  text_add(t, was_low(v) ? " because memory ran low: " : " at a threshold that is set high, memory was not low: ");
   add_memory(t, v);
 }
 
@@ -236,7 +243,7 @@ static void fix(struct finding *f, const struct g03k_verdict *v) {
     text_item_add(&f->fixes, use_less);
     break;
   case G03K_USERSPACE:
-    text_item_add(&f->fixes, use_less);
+    if (was_low(v)) text_item_add(&f->fixes, use_less);
     fix_killer(f, v->killer->name);
     break;
   default:

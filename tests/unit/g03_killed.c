@@ -426,6 +426,22 @@ static void test_not_ray(void **state) {
   stop(&w);
 }
 
+/* A threshold of nearly all memory: the killer did it, but the program need not hold less. */
+static void test_threshold_set_high(void **state) {
+  (void)state;
+  struct watched w;
+  start(&w, machine(110000000));
+  killer(&w, "earlyoom", false, 9900, NEVER, 0);
+  pass_and_look(&w, 1);
+  killed(&w, TERM);
+  assert_said(&w, VERDICT_FAIL, "userspace_oom_kill", CONFIDENCE_MEDIUM);
+  assert_non_null(strstr(last(&w)->text, "memory was not low"));
+  assert_true(mentions(&last(&w)->evidence, "acts below 99.0 % of memory"));
+  assert_true(mentions(&last(&w)->fixes, "-m"));
+  assert_false(mentions(&last(&w)->fixes, "hold less"));
+  stop(&w);
+}
+
 /* earlyoom: both memory and swap, SIGTERM first, SIGKILL below half of it. */
 static void test_earlyoom(void **state) {
   (void)state;
@@ -733,6 +749,7 @@ int main(void) {
       cmocka_unit_test(test_cgroup_named),
       cmocka_unit_test(test_ray),
       cmocka_unit_test(test_not_ray),
+      cmocka_unit_test(test_threshold_set_high),
       cmocka_unit_test(test_earlyoom),
       cmocka_unit_test(test_earlyoom_without_swap),
       cmocka_unit_test(test_oomd),
