@@ -1,6 +1,7 @@
-"""A GPU job in CPython, for whole.py: ctypes on libcuda.so.1. What it prints does not depend on anything of ours.
+"""A GPU job in CPython, for whole.py and tests/killers: ctypes on libcuda.so.1. What it prints does not depend on anything of ours.
 
   gpu_job.py STEP...     alloc=N  refused  closeall  steal=DIR  cut=GLOB  fill=FILE  fork  kill  wait=FILE  exit=N
+                         victim  eat=MIB  loader=MIB
 """
 import ctypes
 import glob
@@ -76,6 +77,27 @@ def fork(_):
 def kill(_):
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def victim(_):
+    """whoever looks for a process to kill finds this one first"""
+    pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def eat(mib):
+    """host memory, touched MiB by MiB"""
+    held = [b"x" * (1 << 20) for _ in range(int(mib))]
+    print("ate", len(held), "MiB", flush=True)
+
+
+def loader(mib):
+    """a child that reads data for us eats; without it we cannot go on"""
+    child = os.fork()
+    if not child:
+        eat(mib)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit("the loader is gone")
 
 
 def wait(path):
