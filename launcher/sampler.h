@@ -18,8 +18,8 @@ struct sampler_of {
 void sampler_before(const struct sampler_of *of);
 /* Begins, with all signals blocked. `job`: its process id. */
 void sampler_begin(const struct sampler_of *of, int job);
-/* The job has ended, badly (`failed`) or well: what is left in the logs of its processes, the last look ("end"), and the thread's end, for which half a second is waited: it may hang in a read
- * of a machine that stands still. */
+/* The job has ended, badly (`failed`) or well: what is left in the logs of its processes, the last look ("end"), and the
+ * thread's end, for which two seconds are waited at most: it may hang in a read of a machine that stands still. */
 void sampler_end(bool failed);
 
 #endif

@@ -18,6 +18,10 @@ BUILD = pathlib.Path(sys.argv[1]).resolve()
 IDLE = "include gb10-idle.scn\n"
 
 
+def is_of_thread(record):
+    return record["k"] == "sample" and record["why"] not in ("refused", "large")
+
+
 class Ran:
     def __init__(self, folder):
         self.folder, self.records = folder, []
@@ -26,7 +30,8 @@ class Ran:
                 self.records.append([json.loads(line) for line in log if line.endswith("\n")])
 
     def samples(self):
-        return [r for log in self.records for r in log if r["k"] == "sample"]
+        """Those of the thread: beside a refusal or a large request the job's own threads look."""
+        return [r for log in self.records for r in log if is_of_thread(r)]
 
 
 class Case:
@@ -137,7 +142,7 @@ def case_setuid(case):
 
 def case_children(case):
     done = case.same(*USED, "fork", "vfork", "fork", "meminfo", "exit:0")
-    parents = [log for log in done.ran.records if any(r["k"] == "sample" for r in log)]
+    parents = [log for log in done.ran.records if any(map(is_of_thread, log))]
     assert len(parents) == 1, [log[0] for log in done.ran.records]  # children have one thread
 
 
