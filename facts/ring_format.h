@@ -131,7 +131,7 @@ static inline void ring_sum(const struct ring_tally *tallies, uint32_t n, const 
     out->frees += __atomic_load_n(&t->frees, __ATOMIC_RELAXED);
     out->failed += __atomic_load_n(&t->failed, __ATOMIC_RELAXED);
     out->bytes += __atomic_load_n(&t->bytes, __ATOMIC_RELAXED);
-    live += __atomic_load_n(&t->held_back, __ATOMIC_RELAXED);
+    live = (int64_t)((uint64_t)live + (uint64_t)__atomic_load_n(&t->held_back, __ATOMIC_RELAXED)); /* any, in garbage */
     for (unsigned c = 0; c < RING_SIZE_CLASSES; c++)
       out->by_class[c] += __atomic_load_n(&t->by_class[c], __ATOMIC_RELAXED);
   }

@@ -19,6 +19,10 @@
 
 enum {
   BUFFER = 1 << 20,
+  /* Of a log that is garbage no more is kept than of a sound one, so that reading it takes no time that grows with its square. */
+  IMAGES = 1000,            /* programs that write one after the other into one file */
+  JOBS = 64,                /* of one launcher */
+  LOGGED = 1024,            /* findings of one process, told apart */
   LINE_MAX_BYTES = 1 << 17, /* four times the longest record (FACT_JSON_MAX); a longer line is not ours */
 };
 
@@ -65,6 +69,7 @@ static struct logged *find_logged(const struct process *p, unsigned g, const cha
 
 static void note_logged(struct process *p, const struct logged_finding *f) {
   struct logged *l = find_logged(p, f->g, f->cause, f->object);
+  if (!l && p->loggeds == LOGGED) return;
   if (!l) {
     p->logged = grow(p->logged, p->loggeds, sizeof *p->logged);
     l = &p->logged[p->loggeds++];
@@ -141,10 +146,13 @@ static void on_exit_record(struct process *p, const struct fact *fact) {
   keep_word(p->last_call, sizeof p->last_call, e->last_call);
 }
 
-static struct job_record *job_of(struct runlog *run, const struct process *p, uint64_t pid) {
+/* NULL: more jobs than a launcher has. */
+static struct job_record *job_of(struct runlog *run, struct process *p, uint64_t pid) {
   for (size_t i = run->jobs; i-- > 0;)
     if (run->job[i].pid == pid && run->job[i].host && p->host && !strcmp(run->job[i].host, p->host))
       return &run->job[i];
+  if (p->jobs == JOBS) return NULL;
+  p->jobs++;
   run->job = grow(run->job, run->jobs, sizeof *run->job);
   struct job_record *job = &run->job[run->jobs++];
   job->host = copy(p->host);
@@ -153,10 +161,13 @@ static struct job_record *job_of(struct runlog *run, const struct process *p, ui
   return job;
 }
 
+static int64_t between(int64_t least, int64_t n, int64_t most) { return n < least || n > most ? FACT_NO_I64 : n; }
+
 static void on_job_record(struct runlog *run, struct process *p, const struct fact *fact) {
   if (fact->kind == FACT_KIND_job_start) {
     p->job_pid = fact->u.job_start.pid;
     struct job_record *job = job_of(run, p, fact->u.job_start.pid);
+    if (!job) return;
     job->started = true;
     job->start = fact->t;
     free(job->argv);
@@ -164,10 +175,11 @@ static void on_job_record(struct runlog *run, struct process *p, const struct fa
   } else {
     struct job_record *job = job_of(run, p, fact->u.job_end.pid);
     p->is_over = true;
-    job->ended = true;
+    if (!job) return;
     job->end = fact->t;
-    job->exit = fact->u.job_end.exit;
-    job->signal = fact->u.job_end.signal;
+    job->exit = between(0, fact->u.job_end.exit, 255);
+    job->signal = between(1, fact->u.job_end.signal, 127);
+    job->ended = job->exit != FACT_NO_I64 || job->signal != FACT_NO_I64;
     job->core = fact->u.job_end.core;
   }
 }
@@ -252,12 +264,16 @@ static void judge_launcher(struct process *p, const struct fact *fact) {
 static struct process *on_new_image(struct runlog *run, struct process *p, uint64_t t) {
   if (p->end == END_UNKNOWN) p->end = END_EXEC;
   if (p->has_launcher && !p->is_over) merge_until(run, p, t);
-  return add_process(run, p->path);
+  unsigned image = p->image + 1;
+  p = add_process(run, p->path);
+  p->image = image;
+  return p;
 }
 
 static struct process *on_fact(struct runlog *run, struct process *p, const struct fact *fact) {
   switch (fact->kind) {
   case FACT_KIND_header:
+    if (p->image == IMAGES) return p;
     if (p->records) p = on_new_image(run, p, fact->t);
     on_header(p, &fact->u.header);
     if (!p->launcher) find_launcher(run, p, fact->t);

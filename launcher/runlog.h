@@ -67,6 +67,7 @@ struct process {
   size_t findings;
   struct difference *difference;
   size_t differences;
+  unsigned image, jobs; /* number in its file; jobs of a launcher's log */
   /* private to runlog.c, but for own.detectors */
   struct judged own, merged;  /* its own facts; these and its launcher's, where `has_launcher` */
   struct fact_list seen;      /* of a launcher's log: what concerns processes */

@@ -403,6 +403,22 @@ class Report(Logs):
         self.assertEqual(self.report(status=0)["processes"][0]["allocations"][0]["peak"], 8 * GIB)
         self.assertIn("at most 8.0 GiB", self.text())
 
+    def test_time_does_not_grow_with_the_square(self):
+        makers = {"header": lambda i: header(pid=i), "finding": lambda i: record("finding", 1, g=3, verdict="WARN", cause=f"c{i}", object="o"),
+                  "job_start": lambda i: record("job_start", 1, pid=i, argv="x"), "job_end": lambda i: record("job_end", 1, pid=i, exit=1)}
+        for kind, make in makers.items():
+            self.write("a", [header(), *(make(i) for i in range(80000))])
+            began = os.times().children_user
+            self.report()
+            self.assertLess(os.times().children_user - began, 10, kind)
+
+    def test_job_end_out_of_range(self):
+        for end in ({"exit": 2**63 - 1}, {"signal": 2**63 - 1}, {"signal": -1}, {"exit": -1}, {}):
+            self.write("a", [header(), refusal(4)])
+            self.write("l", launcher(**end))
+            job = self.report()["jobs"][0]
+            self.assertEqual(("exit" in job, "signal" in job), (False, False), end)
+
     def test_a_million_records(self):
         if EMULATOR:
             self.skipTest("says nothing about speed")
