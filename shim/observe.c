@@ -276,9 +276,9 @@ static void header_write(const char *run_from, const char *ring_name, const stru
   h->boot_id = boot_id();
   h->gpu = gpu_model();
   h->pid = (uint64_t)sys_getpid();
-  h->ppid = (uint64_t)self->ppid;
+  h->ppid = self->start ? (uint64_t)self->ppid : FACT_NO_U64; /* 0: there is no /proc to be read */
   h->uid = (uint64_t)sys_call6(SYS_getuid, 0, 0, 0, 0, 0, 0);
-  h->start = start_us(self->start);
+  h->start = self->start ? start_us(self->start) : FACT_NO_U64;
   h->exe = link_text("/proc/self/exe", about.exe, sizeof(about.exe));
   h->argv = command_line();
   h->cwd = link_text("/proc/self/cwd", about.cwd, sizeof(about.cwd));

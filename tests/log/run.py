@@ -455,6 +455,17 @@ def ring_outside(place, header):
     assert header["ring"].startswith("/") and not os.path.exists(header["ring"]), header
 
 
+def case_no_proc(place):
+    """What cannot be read is not known, and nothing else."""
+    in_namespace("no_proc")
+    mount("-t", "tmpfs", "none", "/proc")
+    same(["wake", "alloc=10", "records=5", "exit=3"], place)
+    header = place.log()[0]
+    for field in ("start", "ppid", "exe", "argv", "cwd", "boot_id"):
+        assert field not in header, header
+    assert header["pid"] and header["host"] and lookups(place.log()) == 5
+
+
 def case_full_tmpfs(place):
     in_namespace("full_tmpfs")
     place.base.mkdir()
