@@ -139,6 +139,19 @@ static int which(const struct killer *k, const struct procuse *use) {
   return -1;
 }
 
+/* In a PID namespace below ours ("NSpid: 5930 1" in its status): it sees none of our processes, and ends none. */
+static bool is_shut_in(const char *root, int pid) {
+  char path[64], text[8192];
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  if (proc_text_read(root, path, text, sizeof text) < 0) return false;
+  const char *line = strstr(text, "\nNSpid:");
+  if (!line) return false;
+  line += strlen("\nNSpid:");
+  line += strspn(line, " \t");
+  line += strspn(line, "0123456789");
+  return isdigit((unsigned char)line[strspn(line, " \t")]);
+}
+
 static void look_at(struct killer *k, const struct job_view *view, const char *root, int pid, uint64_t t,
                     collect_emit emit, void *arg) {
   struct procuse use;
@@ -148,7 +161,7 @@ static void look_at(struct killer *k, const struct job_view *view, const char *r
   if (job_read_process(root, pid, &use) < 0 || use.state == 'Z') return;
   long n = procuse_command(root, pid, k->words, sizeof k->words - 2);
   int i = which(k, &use);
-  if (i < 0) return;
+  if (i < 0 || is_shut_in(root, pid)) return;
   fact_init(&fact, FACT_KIND_killer);
   fact.t = t;
   fact.u.killer.name = known[i].name;

@@ -285,6 +285,9 @@ static void killers_of_all_kinds(void **state) {
   process(506, "python3", 1, 506, 0, "/", "python3|earlyoom.py");
   process(507, "systemd-oomctl", 1, 507, 0, "/", "oomctl");
   process(508, "earlyoom", 1, 508, 0, "/", ""); /* nothing but its name can be read */
+  put("/proc/508/status", "Name:\tearlyoom\nNSpid:\t508\nVmPeak:\t1 kB\n");
+  process(509, "earlyoom", 1, 509, 0, "/", "earlyoom|-m|99"); /* in a container: none of ours is within its reach */
+  put("/proc/509/status", "Name:\tearlyoom\nNSpid:\t509\t1\nVmPeak:\t1 kB\n");
   put("/proc/502/environ", "A=1");
   n_got = 0;
   collect_killers(root, NULL, emit, &n_got);
