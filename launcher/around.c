@@ -161,9 +161,12 @@ static void tell_wait(uint64_t waited) {
 /* `real_ms`: how long an answer may be waited for. */
 static void look_at_holders(int real_ms, unsigned coarse) {
   uint64_t now = clock_us();
-  if (!s.nvml.asked && (now < s.next || nvml_ask(&s.nvml))) return;
+  bool fresh = !s.nvml.asked;
+  if (fresh && (now < s.next || nvml_ask(&s.nvml))) return;
   uint64_t asked = s.nvml.asked;
-  enum nvml_state state = nvml_take(&s.nvml, s.of.root && real_ms < SIMULATED_MS ? SIMULATED_MS : real_ms);
+  /* Once for each question: while the simulated driver does not answer, looks go on. */
+  if (s.of.root && fresh && real_ms < SIMULATED_MS) real_ms = SIMULATED_MS;
+  enum nvml_state state = nvml_take(&s.nvml, real_ms);
   now = clock_us();
   uint64_t waited = now > asked ? now - asked : 0;
   if (state == NVML_ANSWERED)

@@ -14,7 +14,7 @@
  *   step:TIME      works, and does something else for this long (simulated)
  *   round          works as a training step does: data from the host, work, waiting for the result
  *   stage:SIZE, unstage:SIZE   takes anonymous memory, gives it back; status 1 when there is none
- *   communicator, communicator!   NCCL's, of one rank
+ *   communicator, communicator!   NCCL's, of one rank; gather: a collective of it
  *   free, free-all gives back the latest piece, or all
  *   sleep:TIME     waits in simulated time (us ms s m h), mark:NAME passes a mark of the scenario
  *   exit:N, abort  ends
@@ -135,11 +135,13 @@ static void stage(int64_t bytes) {
 }
 
 /* As PyTorch has it: NCCL is loaded when it is needed, and its functions are looked up in it. */
+static void *nccl, *comm;
+
 static void communicate(bool must) {
   struct unique_id {
     char bytes[128]; /* ncclUniqueId: NCCL_UNIQUE_ID_BYTES of nccl.h */
   } id;
-  void *comm = NULL, *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   int (*get_id)(struct unique_id *) = nccl ? (int (*)(struct unique_id *))dlsym(nccl, "ncclGetUniqueId") : NULL;
   int (*init)(void **, int, struct unique_id,
               int) = nccl ? (int (*)(void **, int, struct unique_id, int))dlsym(nccl, "ncclCommInitRank") : NULL;
@@ -148,6 +150,17 @@ static void communicate(bool must) {
   if (!rc) rc = init(&comm, 1, id, 0);
   printf("communicator -> %d\n", rc);
   if (rc && must) give_up("NCCL: unhandled system error");
+}
+
+/* A collective of that one rank, on the latest piece of device memory. */
+static void gather(void) {
+  enum { NCCL_INT8 = 0 };
+  int (*all_gather)(
+      const void *, void *, size_t, int, void *,
+      void *) = comm ? (int (*)(const void *, void *, size_t, int, void *, void *))dlsym(nccl, "ncclAllGather") : NULL;
+  if (!all_gather || !n_held) usage("gather");
+  void *piece = (void *)(uintptr_t)held[n_held - 1].key;
+  printf("gather -> %d\n", all_gather(piece, piece, 1 << 20, NCCL_INT8, comm, NULL));
 }
 
 static uint64_t ask(bool must) {
@@ -207,6 +220,8 @@ static void do_word(const char *word) {
     communicate(false);
   else if (!strcmp(word, "communicator!"))
     communicate(true);
+  else if (!strcmp(word, "gather"))
+    gather();
   else if (!strcmp(word, "free"))
     give_back(n_held ? n_held - 1 : 0);
   else if (!strcmp(word, "free-all"))

@@ -374,8 +374,11 @@ int world_render(struct world *w) {
   int rc = 0;
   if (w->memory_rendered != w->memory_generation) rc = render_meminfo(w);
   w->memory_rendered = w->memory_generation;
-  if (w->rendered != w->generation && !rc) rc = render_everything(w);
+  bool everything = w->rendered != w->generation;
+  if (everything && !rc) rc = render_everything(w);
+  if (!everything && w->moving_rendered != w->moving_generation && !rc) rc = render_moving(w);
   w->rendered = w->generation;
+  w->moving_rendered = w->moving_generation;
   render_busy(w);
   return rc;
 }
@@ -395,6 +398,10 @@ void world_changed_all(struct world *w) {
 void world_changed(struct world *w, enum scalar id) {
   if (id <= SCALAR_MEMINFO_LAST)
     w->memory_generation++;
+  else if (id >= SCALAR_psi_cpu_some_avg10 && id <= SCALAR_psi_io_full_total)
+    w->moving_generation++;
   else
     w->generation++;
 }
+
+void world_changed_vmstat(struct world *w) { w->moving_generation++; }

@@ -161,24 +161,25 @@ static int copy_text(char *out, size_t out_size, const struct words *in, char *e
   return 0;
 }
 
+int world_vmstat_index(struct world *w, const char *name) {
+  for (int i = 0; i < w->n_vmstat; i++)
+    if (!strcmp(w->vmstat[i].name, name)) return i;
+  if (w->n_vmstat == WORLD_VMSTAT || strlen(name) >= sizeof w->vmstat[0].name) return -1;
+  strcpy(w->vmstat[w->n_vmstat].name, name);
+  w->vmstat[w->n_vmstat].value = 0;
+  return w->n_vmstat++;
+}
+
 static int set_vmstat(struct world *w, const struct words *in, char *error, size_t size) {
   if (in->n != 3) return fail(error, size, "vmstat takes a name and a number");
   char *end;
   long long value = strtoll(in->w[2], &end, 10);
   if (*end || end == in->w[2]) return fail(error, size, "vmstat: not a number: %s", in->w[2]);
-  for (int i = 0; i < WORLD_VMSTAT; i++) {
-    struct world_vmstat *v = &w->vmstat[i];
-    if (i == w->n_vmstat) {
-      if (strlen(in->w[1]) >= sizeof v->name) return fail(error, size, "vmstat: name too long");
-      strcpy(v->name, in->w[1]);
-      v->value = 0;
-      w->n_vmstat++;
-    }
-    if (strcmp(v->name, in->w[1])) continue;
-    v->value = in->w[2][0] == '+' ? v->value + value : value;
-    return 0;
-  }
-  return fail(error, size, "more than %d vmstat names", WORLD_VMSTAT);
+  int i = world_vmstat_index(w, in->w[1]);
+  if (i < 0) return fail(error, size, "vmstat: name too long, or more than %d names", WORLD_VMSTAT);
+  struct world_vmstat *v = &w->vmstat[i];
+  v->value = in->w[2][0] == '+' ? v->value + value : value;
+  return 0;
 }
 
 static int set_buddyinfo(struct world *w, const struct words *in, char *error, size_t size) {

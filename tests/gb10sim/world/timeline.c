@@ -2,6 +2,7 @@
  *
  *   at TIME LINE                         at mark NAME [+TIME] LINE
  *   over SPAN [from TIME | mark NAME [+TIME]] NUMBER FROM -> TO
+ *   over SPAN [from TIME | mark NAME [+TIME]] vmstat NAME FROM -> TO
  *
  * Whoever enters the world first after an event is due applies it; gb10sim itself looks every few milliseconds.
  */
@@ -27,9 +28,15 @@ static uint64_t event_begin(const struct world *w, const struct world_event *e) 
 
 static void ramp_apply(struct world *w, struct world_event *e, uint64_t elapsed) {
   double part = e->span_us && elapsed < e->span_us ? (double)elapsed / (double)e->span_us : 1.0;
-  w->scalar[e->ramp - 1] = e->from + (int64_t)((double)(e->to - e->from) * part);
+  int64_t now = e->from + (int64_t)((double)(e->to - e->from) * part);
   e->done = part >= 1.0;
-  world_changed(w, (enum scalar)(e->ramp - 1));
+  if (e->ramp > SCALAR_COUNT) {
+    w->vmstat[e->ramp - 1 - SCALAR_COUNT].value = now;
+    world_changed_vmstat(w);
+  } else {
+    w->scalar[e->ramp - 1] = now;
+    world_changed(w, (enum scalar)(e->ramp - 1));
+  }
 }
 
 static int earliest_due(const struct world *w, uint64_t now_us) {
@@ -62,7 +69,9 @@ bool world_timeline(struct world *w, uint64_t now_us) {
   }
   for (int k = 0; k < w->n_events; k++) {
     struct world_event *e = &w->event[k];
-    uint64_t again = e->done == 2 ? now_us + 1000 : e->done ? UINT64_MAX : event_begin(w, e);
+    /* A running ramp moves in a thousand steps, or every millisecond. */
+    uint64_t step = e->span_us / 1000 > 1000 ? e->span_us / 1000 : 1000;
+    uint64_t again = e->done == 2 ? now_us + step : e->done ? UINT64_MAX : event_begin(w, e);
     if (e->done == 2) e->done = 0;
     if (again < next) next = again;
   }
@@ -97,16 +106,33 @@ static int read_when(struct world *w, const struct words *in, int *at, struct wo
   return 0;
 }
 
+/* What moves: a number of the machine, or a counter of /proc/vmstat (ramp > SCALAR_COUNT). Returns the words used, 0:
+ * neither. */
+static int read_moving(struct world *w, const struct words *in, int at, struct world_event *e,
+                       enum scalar_unit *ret_unit) {
+  int used = 0;
+  enum scalar id = scalar_find(in, at, &used);
+  if (id != SCALAR_COUNT) {
+    e->ramp = (int32_t)id + 1;
+    *ret_unit = scalar_unit_of(id);
+    return used;
+  }
+  int counter = at + 1 < in->n && !strcmp(in->w[at], "vmstat") ? world_vmstat_index(w, in->w[at + 1]) : -1;
+  if (counter < 0) return 0;
+  e->ramp = SCALAR_COUNT + counter + 1;
+  *ret_unit = UNIT_N;
+  return 2;
+}
+
 static int read_ramp(struct world *w, const struct words *in, struct world_event *e) {
-  int at = 2, used = 0;
+  int at = 2;
+  enum scalar_unit unit = UNIT_N;
   if (in->n < 3 || parse_duration(in->w[1], &e->span_us)) return -1;
   if (!strcmp(in->w[at], "from")) at++;
   if ((at == 3 || !strcmp(in->w[at], "mark")) && read_when(w, in, &at, e)) return -1;
-  enum scalar id = scalar_find(in, at, &used);
-  if (id == SCALAR_COUNT || at + used + 3 != in->n || strcmp(in->w[at + used + 1], "->")) return -1;
-  e->ramp = (int32_t)id + 1;
-  return parse_scalar(scalar_unit_of(id), in->w[at + used], &e->from) ||
-         parse_scalar(scalar_unit_of(id), in->w[at + used + 2], &e->to);
+  int used = read_moving(w, in, at, e, &unit);
+  if (!used || at + used + 3 != in->n || strcmp(in->w[at + used + 1], "->")) return -1;
+  return parse_scalar(unit, in->w[at + used], &e->from) || parse_scalar(unit, in->w[at + used + 2], &e->to);
 }
 
 /* The part of `line` that begins at word `at`. */

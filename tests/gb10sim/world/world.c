@@ -227,7 +227,8 @@ void world_advance(struct world *w, uint64_t us) {
   while (us) {
     await_looks(w);
     uint64_t now = unix_now(w), look = earliest_look();
-    uint64_t step = look > now && look - now < us ? look - now : us;
+    if (look <= now) continue; /* it has become due in the meantime */
+    uint64_t step = look - now < us ? look - now : us;
     __atomic_fetch_add(&the_clock->jumped_us, step, __ATOMIC_ACQ_REL);
     us -= step;
     world_refresh(w);

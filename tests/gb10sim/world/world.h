@@ -97,7 +97,7 @@ struct world_event {
   int32_t when;
   int32_t mark; /* index into marks */
   int32_t done;
-  int32_t ramp;     /* scalar + 1, 0 = a line to apply */
+  int32_t ramp;     /* scalar + 1, or SCALAR_COUNT + counter of vmstat + 1; 0 = a line to apply */
   uint64_t at_us;   /* since start, or since the mark */
   uint64_t span_us; /* ramp: how long it takes */
   int64_t from, to;
@@ -140,6 +140,7 @@ struct world {
   int32_t lock;                                /* atomic: pid of the holder */
   uint32_t generation, rendered;               /* atomic: move when anything that a file shows has changed */
   uint32_t memory_generation, memory_rendered; /* the same for /proc/meminfo alone */
+  uint32_t moving_generation, moving_rendered; /* the same for counters and pressure of the machine alone */
   int32_t n_rules;                             /* atomic for reading */
   int32_t n_events;
   int32_t n_marks;
@@ -247,6 +248,8 @@ enum scalar_unit scalar_unit_of(enum scalar id);
 /* Applies due events. True when something changed. Under the lock. */
 bool world_timeline(struct world *w, uint64_t now_us);
 int world_timeline_setting(struct world *w, const struct words *in, const char *line, char *error, size_t size);
+/* The counter of that name, a new one where there is none yet; -1: no room, or no name. */
+int world_vmstat_index(struct world *w, const char *name);
 int world_rule_setting(struct world *w, const struct words *in, char *error, size_t size);
 WORLD_API void world_mark(struct world *w, const char *name);
 int world_mark_index(struct world *w, const char *name);
@@ -257,6 +260,7 @@ int world_render(struct world *w);
 WORLD_API int world_render_locked(struct world *w);
 /* Marks the files that show this number, or all of them, as out of date. Under the lock. */
 void world_changed(struct world *w, enum scalar id);
+void world_changed_vmstat(struct world *w);
 void world_changed_all(struct world *w);
 
 #endif
