@@ -52,7 +52,11 @@ static void *grow(void *array, size_t n, size_t size) {
   return bigger;
 }
 
-static void keep_word(char *out, size_t size, const char *word) { snprintf(out, size, "%s", word ? word : ""); }
+static void keep_word(char *out, size_t size, const char *word) {
+  size_t n = word ? strnlen(word, size - 1) : 0;
+  if (n) memcpy(out, word, n);
+  out[n] = '\0';
+}
 
 /* ---- findings -------------------------------------------------------------------------------------------------- */
 static void judge(struct judged *j, const struct fact *fact) {
