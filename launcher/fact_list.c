@@ -12,7 +12,7 @@ static void each_string(struct fact *f, void (*each)(fact_str *place, void *arg)
 #define STRING_flag(at)
 #define STRING_str(at) each(&(at), arg);
 #define FACT(name, doc) if (f->kind == FACT_KIND_##name) {
-#define FIELD(kind, type, name, unit, doc) STRING_##type(f->u.kind.name)
+#define FIELD(name, type, field, unit, doc) STRING_##type(f->u.name.field)
 #define FACT_END(kind) }
 #include "facts.def"
 }

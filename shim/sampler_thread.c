@@ -233,7 +233,7 @@ static bool has_another_thread(void) {
 }
 
 static bool start(void) {
-  struct thread_functions f;
+  struct thread_functions f = {0};
   const uint64_t blocked = all_but_what_is_needed();
   const uint32_t at_once = 1;
   bool good = false;
