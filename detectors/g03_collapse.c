@@ -104,7 +104,7 @@ static void say_evidence(struct finding *f, const struct state *s, const struct 
   text_sized(&t, " of ", s->total, "");
   t = text_item(&f->evidence);
   text_sized(&t, "falls by ", rate, " a second: used up in ");
-  add_seconds(&t, "", s->last.available * 10 / rate * (SECOND / 10), " at this pace");
+  add_seconds(&t, "", rate ? s->last.available * 10 / rate * (SECOND / 10) : 0, " at this pace");
   if (s->pressed) text_item_add(&f->evidence, "tasks wait for memory already (pressure, or memory is written to swap)");
   if (num_known(from->device) && num_known(s->last.device))
     text_item_sized(&f->evidence, "device and pinned memory of the job grew meanwhile by ",
@@ -225,16 +225,16 @@ static void on_sample(struct state *s, const struct fact *fact, struct det_out *
   warn(s, from, rate, out);
 }
 
-static void on_end(struct state *s, int64_t status, uint64_t t, struct det_out *out) {
-  if (s->shown && status == 0) withdraw(s, ", and the job ended well", t, out);
+static void on_end(struct state *s, int64_t status, const char *why, uint64_t t, struct det_out *out) {
+  if (s->shown && status == 0) withdraw(s, why, t, out);
 }
 
 static void observe(void *state, const struct fact *fact, struct det_out *out) {
   struct state *s = state;
   switch (fact->kind) {
   case FACT_KIND_sample: on_sample(s, fact, out); break;
-  case FACT_KIND_exit: on_end(s, fact->u.exit.status, fact->t, out); break;
-  case FACT_KIND_job_end: on_end(s, fact->u.job_end.exit, fact->t, out); break;
+  case FACT_KIND_exit: on_end(s, fact->u.exit.status, ", and the process ended well", fact->t, out); break;
+  case FACT_KIND_job_end: on_end(s, fact->u.job_end.exit, ", and the job ended well", fact->t, out); break;
   default: break;
   }
 }

@@ -52,6 +52,12 @@ static uint64_t hundredths(uint64_t part, uint64_t whole) {
 }
 
 /* ---- what is kept ------------------------------------------------------------------------------------------------- */
+static uint64_t held_by_job(const struct fact_sample *s) {
+  if (!num_known(s->job_anon) || !num_known(s->job_device)) return FACT_NO_U64;
+  return num_plus(num_plus(s->job_anon, num_or_zero(s->job_shmem)),
+                  num_plus(s->job_device, num_or_zero(s->job_pinned)));
+}
+
 /* Between two whole samples there are some of the machine alone: the cgroup and the job are then as they were before. */
 static struct g03k_moment moment_of(const struct fact_sample *s, uint64_t t, const struct g03k_moment *last) {
   struct g03k_moment m = {.t = t,
@@ -63,6 +69,7 @@ static struct g03k_moment moment_of(const struct fact_sample *s, uint64_t t, con
                           .cgroup_kills = s->cgroup_oom_kill,
                           .cgroup_ooms = s->cgroup_oom,
                           .cgroup_current = s->cgroup_current,
+                          .job = held_by_job(s),
                           .cgroup_max = s->cgroup_max,
                           .full = s->full_avg10,
                           .job_full = s->job_full_avg10,
@@ -74,6 +81,7 @@ static struct g03k_moment moment_of(const struct fact_sample *s, uint64_t t, con
   m.cgroup_max = num_or(m.cgroup_max, last->cgroup_max);
   m.job_full = num_or(m.job_full, last->job_full);
   m.processes = num_or(m.processes, last->processes);
+  m.job = num_or(m.job, last->job);
   return m;
 }
 

@@ -32,6 +32,7 @@ struct g03k_moment {
   uint64_t cgroup_current, cgroup_max;
   uint64_t full, job_full; /* PSI full avg10 of the machine and of the job's cgroup, 0.01 % */
   uint64_t processes;      /* of the job */
+  uint64_t job;            /* bytes that the job holds: anonymous, shared, pinned and device memory */
 };
 
 /* Between two samples the counter of victims has risen. */
@@ -103,7 +104,7 @@ struct g03k_verdict {
 
 /* g03_killed_words.c: fill every field of *f but the verdict's weight, which stands in *v. */
 void g03k_say_end(struct finding *f, const struct g03k_verdict *v, const struct g03k_end *end);
-/* `sample` has the device memory that the job holds beside `limit` bytes of its cgroup. */
-void g03k_say_limit(struct finding *f, const struct fact_sample *sample, uint64_t limit, uint64_t t);
+/* `s` has the device memory that the job holds beside `limit` bytes of its cgroup. */
+void g03k_say_limit(struct finding *f, const struct fact_sample *s, uint64_t limit, uint64_t when);
 
 #endif

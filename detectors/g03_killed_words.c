@@ -215,6 +215,15 @@ static void rule_out(struct finding *f, const struct g03k_verdict *v) {
 static const char use_less[] =
     "hold less at once: load weights shard by shard straight to the device, fewer loader workers, a smaller batch";
 
+/* Who holds the greater part of what is in use comes first. */
+static void fix_holders(struct finding *f, const struct g03k_moment *m) {
+  static const char end_others[] = "end other holders of memory first (ps -e -o pid,rss,args --sort=-rss; nvidia-smi)";
+  bool others = m->t && num_known(m->job) && num_known(m->total) && num_known(m->available) &&
+                m->job < num_less(m->total, m->available) / 2;
+  text_item_add(&f->fixes, others ? end_others : use_less);
+  text_item_add(&f->fixes, others ? use_less : end_others);
+}
+
 static void fix_killer(struct finding *f, const char *name) {
   if (text_equal(name, "raylet"))
     text_item_add(&f->fixes,
@@ -233,8 +242,7 @@ static void fix(struct finding *f, const struct g03k_verdict *v) {
   f->retry = RETRY_USELESS;
   switch (v->cause) {
   case G03K_KERNEL:
-    text_item_add(&f->fixes, use_less);
-    text_item_add(&f->fixes, "end other holders of memory first (ps -e -o pid,rss,args --sort=-rss; nvidia-smi)");
+    fix_holders(f, &v->at);
     text_item_add(&f->fixes,
                   "cap the allocator (torch.cuda.set_per_process_memory_fraction): an error comes before the killer");
     break;
@@ -243,14 +251,13 @@ static void fix(struct finding *f, const struct g03k_verdict *v) {
     text_item_add(&f->fixes, use_less);
     break;
   case G03K_USERSPACE:
-    if (was_low(v)) text_item_add(&f->fixes, use_less);
+    if (was_low(v)) fix_holders(f, &v->at);
     fix_killer(f, v->killer->name);
     break;
   default:
     f->retry = RETRY_UNKNOWN;
-    text_item_add(
-        &f->fixes,
-        "ask who sent it: the log of the scheduler, container or supervisor; sudo journalctl -k (Killed process)");
+    text_item_add(&f->fixes, "ask who sent it: the log of the scheduler, container or supervisor; sudo journalctl -k "
+                             "--grep 'Killed process'");
     break;
   }
 }

@@ -64,9 +64,8 @@ static void observe(void *state, const struct fact *fact, struct det_out *out) {
   t = text_in(f->text, sizeof f->text);
   say_sentence(&t, r);
   say_evidence(&f->evidence, s, r);
-  text_item_add(
-      &f->fixes,
-      "give the cache back before the next start, so that nothing has to wait: sparkshim evict FILES (or --run RUN)");
+  text_item_add(&f->fixes, "give the cache back before the next start, so that nothing has to wait: sparkshim evict "
+                           "FILES, or sparkshim evict --run RUN");
   out->emit(out, f);
 }
 

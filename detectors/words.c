@@ -45,7 +45,7 @@ void words_fix_area(struct finding_list *list) {
 }
 
 void words_fix_cache(struct finding_list *list) {
-  text_item_add(list, "give page cache back before the next start: sparkshim evict FILES (or --run RUN), or for all "
-                      "files: sync; echo 3 | sudo tee "
-                      "/proc/sys/vm/drop_caches");
+  text_item_add(list,
+                "give page cache back before the next start: sparkshim evict FILES, or sparkshim evict --run RUN; "
+                "or of all files: sync; echo 3 | sudo tee /proc/sys/vm/drop_caches");
 }

@@ -58,7 +58,8 @@ static int by_pid(const void *a, const void *b) {
 
 /* Children become ours until there are no more of them: as many rounds as the tree is deep, mostly two or three. */
 static void mark_descendants(struct seen_list *list) {
-  bool more = list->n > 0;
+  bool more = true;
+  if (!list->n) return;
   qsort(list->at, list->n, sizeof *list->at, by_pid);
   while (more) {
     more = false;

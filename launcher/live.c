@@ -95,13 +95,17 @@ static struct live *live_of(struct judged *merged) {
   return (struct live *)(void *)((char *)merged - offsetof(struct live, merged));
 }
 
+static bool taken_back(const struct judged *j, const struct finding *f) {
+  return judged_find(j, f)->before > f->verdict;
+}
+
 /* What its own facts show as well, the process says itself; what the launcher's show alone was told there. */
 static void merged_heard(struct judged *j, const struct finding *f) {
   struct live *p = live_of(j);
   const struct process_finding *own = judged_find(&p->own, f), *outside = judged_find(&s.launcher, f);
-  bool taken_back = judged_find(j, f)->before > f->verdict;
   if (own && own->f.verdict >= f->verdict) return;
-  if (outside && outside->f.verdict >= f->verdict && !taken_back) return;
+  /* Also what is taken back for this process, as it ended well: of the machine, or of another process, it stands. */
+  if (outside && outside->f.verdict >= f->verdict && (outside->f.verdict > f->verdict || !taken_back(j, f))) return;
   tell(f, p->log->pid);
 }
 

@@ -88,6 +88,8 @@ static void look_at_nvml(const struct runlog *run, struct outcome *ret) {
   if (asked)
     add(&ret->remarks, "G6 SKIP: NVML gave no answer (%.200s): who else holds GPU memory is not known",
         error ? error : "it did not come back");
+  else if (run->jobs)
+    add(&ret->remarks, "G6 SKIP: the job ended before NVML was asked who else holds GPU memory");
   else
     add(&ret->remarks,
         "G6 SKIP: NVML was not asked who else holds GPU memory; the launcher does that (sparkrun CMD), a "

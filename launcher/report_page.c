@@ -224,8 +224,16 @@ static void findings(const struct page *page, const struct runlog *run, const st
   heading(page, "First to fail", who);
 }
 
+static bool is_simulated(const struct runlog *run) {
+  for (size_t i = 0; i < run->processes; i++)
+    if (run->process[i].simulated) return true;
+  return false;
+}
+
 static void circumstances(const struct page *page, const struct runlog *run, const struct outcome *outcome) {
   heading(page, "Log", run->path);
+  if (is_simulated(run))
+    heading(page, "Machine", "simulated: its memory and other processes are none of this machine's");
   jobs(page, run);
   processes(page, run);
   memory_over_time(page, run);

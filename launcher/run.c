@@ -232,7 +232,8 @@ static int watch(struct run *run) {
 
 int verb_run(int argc, char **argv) {
   const char *dir = getenv("SPARKSHIM_DIR");
-  struct run run = {.log = -1, .users_dir = dir ? strdup(dir) : NULL};
+  static struct run run = {.log = -1}; /* as long as the program: so is the copy in it */
+  run.users_dir = dir ? strdup(dir) : NULL;
   int stop = read_options(argc, argv, &run);
   if (stop) return stop - 1;
   const char *off = getenv("SPARKSHIM");

@@ -32,7 +32,7 @@ struct cgroup_memory { /* FACT_NO_U64 where not known */
 int cgroup_find(const char *root, int pid, struct cgroup_place *out);
 
 /* Reads the place's files. 0, or negative errno when none could be read (the group is gone). */
-int cgroup_read(const struct cgroup_place *place, struct cgroup_memory *out);
+int cgroup_read(const struct cgroup_place *p, struct cgroup_memory *m);
 
 /* The unit or container that a path of /proc/<pid>/cgroup names: the last "<name>.service" in it, or the id of a container
  * of Docker, Podman, containerd, CRI-O or LXC. Writes the unit's name, or the first twelve characters of the id, to

@@ -191,7 +191,7 @@ class Report(Logs):
     def test_nvml_that_was_not_asked_or_did_not_answer(self):
         def nvml(**fields):
             return record("nvml", 1, call="processes", **fields)
-        ends = [("not asked who else", []), ("no answer (libnvidia-ml.so.1: no such file)", [nvml(error="libnvidia-ml.so.1: no such file")]),
+        ends = [("ended before NVML was asked who else", []), ("no answer (libnvidia-ml.so.1: no such file)", [nvml(error="libnvidia-ml.so.1: no such file")]),
                 ("it did not come back", [nvml(waited=60 * 10**6)]), (None, [nvml(answered=True, compute=0, graphics=0)])]
         for said, asked in ends:
             head, start, end = launcher(exit=0)
@@ -201,8 +201,9 @@ class Report(Logs):
             self.assertEqual([said in line for line in remarks], [True] if said else [], remarks)
             if said:
                 self.assertIn(said, self.text("r"))
-        self.write("job", [header(detectors_off="-G6"), leave(8, 0)])
         os.remove(self.write("launcher", []))
+        self.assertIn("G6 SKIP: NVML was not asked who else", self.text("r"))  # nobody was there who could
+        self.write("job", [header(detectors_off="-G6"), leave(8, 0)])
         self.assertNotIn("G6 SKIP", self.text("r"))
 
     def test_many_bad_ends(self):

@@ -97,6 +97,26 @@ static void test_kernel(void **state) {
   stop(&w);
 }
 
+/* What comes first is for who holds the greater part. */
+static void test_fixes_by_who_holds_more(void **state) {
+  (void)state;
+  const uint64_t device[] = {1 * GIB, 100 * GIB};
+  const char *first[] = {"end other holders", "hold less"};
+  for (int i = 0; i < 2; i++) {
+    struct watched w;
+    start(&w, in_cgroup(60000000));
+    w.machine.job_anon = 1 * GIB;
+    w.machine.job_device = device[i];
+    down_to(&w, 300000);
+    kernel_takes_one(&w, true);
+    killed(&w, KILL);
+    assert_int_equal(last(&w)->fixes.n > 1, 1);
+    assert_non_null(strstr(last(&w)->fixes.item[0], first[i]));
+    assert_non_null(strstr(last(&w)->fixes.item[1], first[!i]));
+    stop(&w);
+  }
+}
+
 /* Where neither log nor cgroup names the victim, another process is left. */
 static void test_kernel_without_cgroup(void **state) {
   (void)state;
@@ -727,6 +747,7 @@ static void test_nothing_known(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_kernel),
+      cmocka_unit_test(test_fixes_by_who_holds_more),
       cmocka_unit_test(test_kernel_without_cgroup),
       cmocka_unit_test(test_kernel_named),
       cmocka_unit_test(test_same_number_elsewhere),
