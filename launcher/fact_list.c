@@ -6,13 +6,13 @@
 
 /* Shows `each` the place of every string in the fact. */
 static void each_string(struct fact *f, void (*each)(fact_str *place, void *arg), void *arg) {
-#define STRING_u64(at)
-#define STRING_i64(at)
-#define STRING_hex(at)
-#define STRING_flag(at)
-#define STRING_str(at) each(&(at), arg);
+#define STRING_u64(kind_, field)
+#define STRING_i64(kind_, field)
+#define STRING_hex(kind_, field)
+#define STRING_flag(kind_, field)
+#define STRING_str(kind_, field) each(&f->u.kind_.field, arg);
 #define FACT(name, doc) if (f->kind == FACT_KIND_##name) {
-#define FIELD(name, type, field, unit, doc) STRING_##type(f->u.name.field)
+#define FIELD(kind_, type, field, unit_, doc) STRING_##type(kind_, field)
 #define FACT_END(kind) }
 #include "facts.def"
 }
