@@ -457,6 +457,7 @@ def ring_outside(place, header):
 
 def case_no_proc(place):
     """What cannot be read is not known, and nothing else."""
+    not_emulated("makes up files of /proc itself")
     in_namespace("no_proc")
     mount("-t", "tmpfs", "none", "/proc")
     same(["wake", "alloc=10", "records=5", "exit=3"], place)

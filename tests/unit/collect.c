@@ -308,6 +308,9 @@ static void killers_of_all_kinds(void **state) {
 /* The job's ancestors are real: this program plays one by its command line. */
 static void an_ancestor_is_told(void **state) {
   (void)state;
+#ifdef UNDER_EMULATOR
+  skip();
+#endif
   char self[4096];
   put("/proc/meminfo", "MemTotal: 127535084 kB\n");
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
