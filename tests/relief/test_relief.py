@@ -177,7 +177,8 @@ def case_what_is_never_touched(place):
     place.run([*words, *(f"state:{n}" for n in names), "watch", *(3 * ["malloc:1", "wait"]), *(f"state:{n}" for n in names)],
               refused=range(1, 6, 2))
     assert place.said.count(GRANTED) == 3, place.said
-    assert [most(r["dropped"], SIZE) for r in place.kind("relief")] == [True] * 3, place.kind("relief")
+    # Each time what has been read again by then, and of the others next to nothing.
+    assert [SIZE // 8 < r["dropped"] < SIZE + MIB for r in place.kind("relief")] == [True] * 3, place.kind("relief")
     for name in names:
         before, after = place.states(name)
         assert after == before, (name, before, after)
