@@ -23,6 +23,7 @@ JOB = DUMP = None
 SKIP = 77
 UNTOUCHED = {"PATH": os.environ["PATH"]}
 EMULATOR = os.environ.get("LOG_TEST_EMULATOR", "").split()  # of the other CPU
+PATIENCE = 400 if EMULATOR else 100  # s: a log of 16 MiB takes 2 s, and 50 s under an emulator
 
 
 class Place:
@@ -55,7 +56,7 @@ def run(steps, env, **more):
     more.setdefault("stdin", subprocess.DEVNULL)
     more.setdefault("stdout", subprocess.PIPE)
     more.setdefault("stderr", subprocess.PIPE)
-    return subprocess.run([*EMULATOR, JOB, *steps], env=env, timeout=100, **more)
+    return subprocess.run([*EMULATOR, JOB, *steps], env=env, timeout=PATIENCE, **more)
 
 
 def same(steps, place, **more):
