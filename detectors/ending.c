@@ -43,6 +43,13 @@ enum verdict ending_verdict(uint64_t t, bool resolved, const struct fact *end) {
   return ending_is_own_failure(end) && ending_follows(t, end) ? VERDICT_FAIL : VERDICT_WARN;
 }
 
+struct fact ending_of_good_job(const struct fact *job_end) {
+  struct fact end = {.kind = FACT_KIND_exit, .t = job_end->t};
+  end.u.exit.signal = FACT_NO_I64;
+  end.u.exit.last_activity = FACT_NO_U64;
+  return end;
+}
+
 void ending_say(struct finding_list *list, uint64_t t, const struct fact *end) {
   const struct fact_exit *e = &end->u.exit;
   struct text line = text_item(list);

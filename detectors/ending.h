@@ -29,6 +29,9 @@ bool ending_follows(uint64_t t, const struct fact *end);
  * FAIL: the process failed by its own doing right after it; WARN: anything else. */
 enum verdict ending_verdict(uint64_t t, bool resolved, const struct fact *end);
 
+/* The exit fact of a job that ended with status 0, for detectors that see the launcher's job_end alone. */
+struct fact ending_of_good_job(const struct fact *job_end);
+
 /* Adds "the process ended with status 1, 300 ms later; no CUDA work succeeded in between" to a list. */
 void ending_say(struct finding_list *list, uint64_t t, const struct fact *end);
 

@@ -87,24 +87,15 @@ static bool collapsing(const struct state *s, const struct moment *from, uint64_
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
-static void add_seconds(struct text *t, const char *before, uint64_t us, const char *after) {
-  text_add(t, before);
-  text_number(t, us / SECOND);
-  text_add(t, ".");
-  text_number(t, us % SECOND / (SECOND / 10));
-  text_add(t, " s");
-  text_add(t, after);
-}
-
 static void say_evidence(struct finding *f, const struct state *s, const struct moment *from, uint64_t rate) {
   struct text t = text_item(&f->evidence);
   text_sized(&t, "MemAvailable ", from->available, "");
-  add_seconds(&t, ", then ", s->last.t - from->t, " later ");
+  text_seconds(&t, ", then ", s->last.t - from->t, " later ");
   text_sized(&t, "", s->last.available, "");
   text_sized(&t, " of ", s->total, "");
   t = text_item(&f->evidence);
   text_sized(&t, "falls by ", rate, " a second: used up in ");
-  add_seconds(&t, "", rate ? s->last.available * 10 / rate * (SECOND / 10) : 0, " at this pace");
+  text_seconds(&t, "", rate ? s->last.available * 10 / rate * (SECOND / 10) : 0, " at this pace");
   if (s->pressed) text_item_add(&f->evidence, "tasks wait for memory already (pressure, or memory is written to swap)");
   if (num_known(from->device) && num_known(s->last.device))
     text_item_sized(&f->evidence, "device and pinned memory of the job grew meanwhile by ",
@@ -143,7 +134,7 @@ static void warn(struct state *s, const struct moment *from, uint64_t rate, stru
   f->t = s->last.t;
   text_sized(&t, "memory runs out: MemAvailable fell from ", from->available, "");
   text_sized(&t, " to ", s->last.available, "");
-  add_seconds(&t, " in ", s->last.t - from->t, "");
+  text_seconds(&t, " in ", s->last.t - from->t, "");
   text_sized(&t, " and falls on by ", rate, " a second");
   say_evidence(f, s, from, rate);
   say_fixes(f, s, from);

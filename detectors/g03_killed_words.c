@@ -5,6 +5,7 @@
  */
 #include "g03_killed.h"
 
+#include "doubts.h"
 #include "number.h"
 #include "text.h"
 #include "words.h"
@@ -23,13 +24,6 @@ static void add_percent(struct text *t, const char *before, uint64_t hundredths,
   text_add(t, before);
   text_number(t, hundredths / 100);
   add_count(t, ".", hundredths % 100 / 10, " %");
-  text_add(t, after);
-}
-
-static void add_seconds(struct text *t, const char *before, uint64_t us, const char *after) {
-  text_add(t, before);
-  text_number(t, us / 1000000);
-  add_count(t, ".", us % 1000000 / 100000, " s");
   text_add(t, after);
 }
 
@@ -126,7 +120,7 @@ static void evidence_counters(struct finding_list *list, const struct g03k_verdi
     text_add(&t, "oom_kill of /proc/vmstat unchanged near the end");
   } else {
     add_count(&t, "oom_kill of /proc/vmstat rose by ", v->rose, "");
-    if (v->apart) add_seconds(&t, " within ", v->apart, "");
+    if (v->apart) text_seconds(&t, " within ", v->apart, "");
   }
   if (num_known(v->cgroup_rose)) add_count(&t, "; of these in the job's cgroup: ", v->cgroup_rose, "");
 }
@@ -139,7 +133,7 @@ static void evidence_memory(struct finding_list *list, const struct g03k_verdict
   if (num_known(m->total)) text_sized(&t, " of ", m->total, "");
   if (num_known(m->swap_total) && num_known(m->swap_free))
     text_sized(&t, ", SwapFree ", m->swap_free, ""), text_sized(&t, " of ", m->swap_total, "");
-  if (end->t >= m->t) add_seconds(&t, ", read ", end->t - m->t, " before the end");
+  if (end->t >= m->t) text_seconds(&t, ", read ", end->t - m->t, " before the end");
   if (!num_known(m->cgroup_current) || !num_known(m->cgroup_max)) return;
   t = text_item(list);
   text_sized(&t, "the job's cgroup held ", m->cgroup_current, "");
@@ -264,8 +258,7 @@ static void fix(struct finding *f, const struct g03k_verdict *v) {
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 static enum confidence confidence_of(const struct g03k_verdict *v) {
-  if (v->cause == G03K_UNKNOWN || !v->doubts) return CONFIDENCE_HIGH;
-  return v->doubts & (v->doubts - 1) ? CONFIDENCE_LOW : CONFIDENCE_MEDIUM;
+  return v->cause == G03K_UNKNOWN ? CONFIDENCE_HIGH : doubts_confidence(v->doubts);
 }
 
 void g03k_say_end(struct finding *f, const struct g03k_verdict *v, const struct g03k_end *end) {

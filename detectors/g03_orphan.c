@@ -9,6 +9,7 @@
  * Freestanding: no libc, no I/O, no clock, no lock.
  */
 #include "detector.h"
+#include "doubts.h"
 #include "ending.h"
 #include "holder_list.h"
 #include "number.h"
@@ -50,12 +51,6 @@ struct loss {
 };
 
 static uint64_t least_that_counts(const struct g03_orphan_state *s) { return num_max(s->total / 64, GIB); }
-
-static unsigned count(unsigned doubts) {
-  unsigned n = 0;
-  for (; doubts; doubts &= doubts - 1) n++;
-  return n;
-}
 
 static struct loss loss_of(const struct g03_orphan_state *s) {
   uint64_t least = least_that_counts(s);
@@ -131,9 +126,7 @@ static void fill(struct finding *f, const struct say *say, enum verdict v) {
   struct text t;
   words_begin(f, 3, v, "driver_orphan", "driver");
   t = text_in(f->text, sizeof f->text);
-  f->confidence = !say->loss->doubts             ? CONFIDENCE_HIGH
-                  : count(say->loss->doubts) > 1 ? CONFIDENCE_LOW
-                                                 : CONFIDENCE_MEDIUM;
+  f->confidence = doubts_confidence(say->loss->doubts);
   f->t = say->mode == REFUSED || say->mode == GAVE_UP ? s->want.t : s->t;
   say_sentence(&t, say);
   evidence(f, say);
@@ -240,18 +233,15 @@ static void on_exit_fact(struct g03_orphan_state *s, const struct fact *end, str
     words.mode = GAVE_UP;
     v = VERDICT_FAIL;
   }
-  if (v == VERDICT_FAIL && count(l.doubts) > 1) v = VERDICT_WARN, words.mode = LISTED;
+  if (v == VERDICT_FAIL && doubts_are_many(l.doubts)) v = VERDICT_WARN, words.mode = LISTED;
   if (words.mode == LISTED) return;
   say(s, &words, v, out);
 }
 
 /* As the launcher sees it, with its facts alone. */
 static void on_job_end(struct g03_orphan_state *s, const struct fact *fact, struct det_out *out) {
-  struct fact end = {.kind = FACT_KIND_exit, .t = fact->t};
-  if (fact->u.job_end.exit != 0) return;
-  end.u.exit.signal = FACT_NO_I64;
-  end.u.exit.last_activity = FACT_NO_U64;
-  on_exit_fact(s, &end, out);
+  const struct fact end = ending_of_good_job(fact);
+  if (fact->u.job_end.exit == 0) on_exit_fact(s, &end, out);
 }
 
 static void observe(void *state, const struct fact *fact, struct det_out *out) {

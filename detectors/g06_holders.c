@@ -11,6 +11,7 @@
  */
 #include "g06_holders.h"
 
+#include "doubts.h"
 #include "ending.h"
 #include "number.h"
 #include "reading.h"
@@ -227,15 +228,9 @@ static void on_split(struct g06_state *s, const struct fact_split *p, struct det
   if (s->holders.looks) speak_now(s, out);
 }
 
-static unsigned count_doubts(unsigned doubts) {
-  unsigned n = 0;
-  for (; doubts; doubts &= doubts - 1) n++;
-  return n;
-}
-
 /* A FAIL takes the rule of the end, and one doubt at most. */
 static enum verdict at_most(enum verdict v, const struct g06_blame *b) {
-  return v == VERDICT_FAIL && count_doubts(b->doubts) > 1 ? VERDICT_WARN : v;
+  return v == VERDICT_FAIL && doubts_are_many(b->doubts) ? VERDICT_WARN : v;
 }
 
 static void on_exit_fact(struct g06_state *s, const struct fact *end, struct det_out *out) {
@@ -259,11 +254,8 @@ static void on_exit_fact(struct g06_state *s, const struct fact *end, struct det
 
 /* As the launcher sees it: with its facts alone nothing was refused, and only a warning about an orphan is left. */
 static void on_job_end(struct g06_state *s, const struct fact *fact, struct det_out *out) {
-  struct fact end = {.kind = FACT_KIND_exit, .t = fact->t};
-  if (fact->u.job_end.exit != 0) return;
-  end.u.exit.signal = FACT_NO_I64;
-  end.u.exit.last_activity = FACT_NO_U64;
-  on_exit_fact(s, &end, out);
+  const struct fact end = ending_of_good_job(fact);
+  if (fact->u.job_end.exit == 0) on_exit_fact(s, &end, out);
 }
 
 static void observe(void *state, const struct fact *fact, struct det_out *out) {

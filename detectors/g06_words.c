@@ -4,6 +4,7 @@
  */
 #include "g06_holders.h"
 
+#include "doubts.h"
 #include "ending.h"
 #include "number.h"
 #include "reading.h"
@@ -156,11 +157,6 @@ static void rule_out(struct finding *f, const struct g06_say *say) {
                     num_plus(r.obtainable, b->sum), " could have been had");
 }
 
-static enum confidence confidence_of(unsigned doubts) {
-  if (!doubts) return CONFIDENCE_HIGH;
-  return (doubts & (doubts - 1)) ? CONFIDENCE_LOW : CONFIDENCE_MEDIUM;
-}
-
 static enum retry retry_of(const struct g06_say *say) {
   bool gone = say->state->holders.looks && !holders_find(&say->state->holders, say->blame->who.pid);
   if (say->mode != G06_REFUSED && say->mode != G06_GAVE_UP) return RETRY_UNKNOWN;
@@ -172,7 +168,7 @@ void g06_fill(struct finding *f, const struct g06_say *say, enum verdict v) {
   bool about_want = say->mode == G06_REFUSED || say->mode == G06_GAVE_UP;
   words_begin(f, 6, v, cause_words[say->cause], "memory");
   struct text t = text_in(f->text, sizeof f->text);
-  f->confidence = confidence_of(say->blame->doubts);
+  f->confidence = doubts_confidence(say->blame->doubts);
   f->t = about_want ? s->want.t : say->end ? say->end->t : s->holders.t;
   f->retry = retry_of(say);
   say_sentence(&t, say);

@@ -62,6 +62,15 @@ void text_sized(struct text *t, const char *before, uint64_t bytes, const char *
   text_add(t, after);
 }
 
+void text_seconds(struct text *t, const char *before, uint64_t us, const char *after) {
+  text_add(t, before);
+  text_number(t, us / 1000000);
+  text_add(t, ".");
+  text_number(t, us % 1000000 / 100000);
+  text_add(t, " s");
+  text_add(t, after);
+}
+
 void text_item_add(struct finding_list *list, const char *s) {
   struct text t = text_item(list);
   text_add(&t, s);

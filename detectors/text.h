@@ -31,6 +31,8 @@ void text_size(struct text *t, uint64_t bytes);
 
 /* `before`, the size, `after`. */
 void text_sized(struct text *t, const char *before, uint64_t bytes, const char *after);
+/* `before`, a time in us with one decimal of a second, cut: "1.5 s", `after`. */
+void text_seconds(struct text *t, const char *before, uint64_t us, const char *after);
 /* One more item of a list: `s`, or `before`, the size, `after`. */
 void text_item_add(struct finding_list *list, const char *s);
 void text_item_sized(struct finding_list *list, const char *before, uint64_t bytes, const char *after);
