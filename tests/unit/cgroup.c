@@ -13,35 +13,7 @@
 #include "cgroup.h"
 #include "fact.h"
 
-static char root[64];
-
-static void put(const char *name, const char *text) {
-  char path[512];
-  int n = snprintf(path, sizeof path, "%s%s", root, name);
-  for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-    *p = '\0';
-    mkdir(path, 0700);
-    *p = '/';
-  }
-  assert_in_range(n, 1, sizeof path - 1);
-  FILE *f = fopen(path, "w");
-  assert_non_null(f);
-  fputs(text, f);
-  fclose(f);
-}
-
-static int begin(void **state) {
-  (void)state;
-  strcpy(root, "/tmp/cgroup.XXXXXX");
-  return mkdtemp(root) ? 0 : -1;
-}
-
-static int end(void **state) {
-  char command[128];
-  (void)state;
-  snprintf(command, sizeof command, "rm -r %s", root);
-  return system(command);
-}
+#include "machine_root.h"
 
 static const char v2_mounts[] =
     "22 28 0:20 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"

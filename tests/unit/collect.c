@@ -14,36 +14,7 @@
 #include "clock.h"
 #include "collect.h"
 
-static char root[64];
-
-static void put_bytes(const char *name, const void *text, size_t size) {
-  char path[512];
-  snprintf(path, sizeof path, "%s%s", root, name);
-  for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-    *p = '\0';
-    mkdir(path, 0700);
-    *p = '/';
-  }
-  FILE *f = fopen(path, "w");
-  assert_non_null(f);
-  fwrite(text, 1, size, f);
-  fclose(f);
-}
-
-static void put(const char *name, const char *text) { put_bytes(name, text, strlen(text)); }
-
-static int begin(void **state) {
-  (void)state;
-  strcpy(root, "/tmp/collect.XXXXXX");
-  return mkdtemp(root) ? 0 : -1;
-}
-
-static int end(void **state) {
-  char command[128];
-  (void)state;
-  snprintf(command, sizeof command, "rm -r %s", root);
-  return system(command);
-}
+#include "machine_root.h"
 
 /* What was emitted: facts with copies of their strings. */
 enum { FACTS = 16, TEXT = 128 };
